@@ -1,0 +1,113 @@
+package model
+
+import "time"
+
+// Accept gives the turn's continuation to the turn that goes on from it.
+// Exactly one wins (I2). Errors: [ErrContinuationAccepted],
+// [ErrContinuationEnded], [ErrTurnOpen] while calls are still open.
+func (t *Turn) Accept(by TurnID, now time.Time) error {
+	c := t.Continuation
+	switch {
+	case t.Ended != "":
+		return ErrContinuationEnded
+	case c == nil:
+		return ErrTurnOpen
+	case c.State == ContinuationAccepted:
+		return ErrContinuationAccepted
+	case c.State == ContinuationSuperseded:
+		return ErrContinuationEnded
+	}
+	t.moveContinuation(ContinuationAccepted)
+	c.AcceptedBy = by
+	t.Hold = nil
+	t.settle(now)
+	return nil
+}
+
+// Return makes the continuation ready again after the live turn that had
+// accepted it died without a committed call.
+func (t *Turn) Return(from TurnID, now time.Time) bool {
+	c := t.Continuation
+	if t.Ended != "" || c == nil || c.State != ContinuationAccepted || c.AcceptedBy != from {
+		return false
+	}
+	t.moveContinuation(ContinuationReady)
+	c.AcceptedBy, c.ReadyAt = "", now
+	c.Generation++
+	return true
+}
+
+// Die closes a live turn whose lease has run out, with the calls that it
+// committed. Without any it is discarded, and what it continued must be
+// returned. It re-checks under the lock.
+func (t *Turn) Die(now time.Time) bool {
+	if !t.Streaming || t.Live == nil || now.Before(t.Live.LeaseUntil) {
+		return false
+	}
+	t.Streaming, t.Live, t.Changed = false, nil, true
+	if len(t.Calls) == 0 {
+		t.Discarded = true
+		t.Ended, t.EndReason = TurnError, "the lease of its stream ran out"
+	}
+	t.audit(AuditRecord{At: now, Action: "turn.lease-lost"})
+	t.settle(now)
+	return true
+}
+
+// CheckLive guards what a live turn's owner does by its fence and token.
+// Errors: [ErrTurnEnded] when it is not live any more, [ErrFenceLost].
+func (t *Turn) CheckLive(fence int64, token string) error {
+	switch {
+	case t.Live == nil:
+		return ErrTurnEnded
+	case t.Live.Fence != fence || t.Live.Token != token:
+		return ErrFenceLost
+	}
+	return nil
+}
+
+// Finalize ends a live turn's stream: nothing streams any more, and what its
+// calls wait for decides what it is now.
+func (t *Turn) Finalize(now time.Time) {
+	t.Streaming, t.Live, t.Changed = false, nil, true
+	t.settle(now)
+}
+
+// Begin settles a turn that was just made, in the commit that registers it.
+func (t *Turn) Begin(now time.Time) {
+	t.Changed = true
+	t.settle(now)
+}
+
+// GiveUp ends a delivery that was tried for a day: a person must look.
+func (t *Turn) GiveUp(now time.Time) bool {
+	c := t.Continuation
+	if t.Hold != nil || c == nil || now.Before(c.ReadyAt.Add(DeadLetterAfter)) ||
+		c.State != ContinuationReady && c.State != ContinuationDispatched {
+		return false
+	}
+	t.moveContinuation(ContinuationFailed)
+	t.audit(AuditRecord{At: now, Action: "continuation.failed"})
+	return true
+}
+
+// Redrive makes a failed continuation ready again, from now on for another
+// day. Errors: [ErrNotFound] when there is none, [ErrContinuationAccepted],
+// [ErrContinuationEnded].
+func (t *Turn) Redrive(actor, channel string, now time.Time) error {
+	c := t.Continuation
+	switch {
+	case c == nil:
+		return ErrNotFound
+	case c.State == ContinuationAccepted:
+		return ErrContinuationAccepted
+	case c.State == ContinuationSuperseded:
+		return ErrContinuationEnded
+	case c.State == ContinuationReady:
+		return nil
+	}
+	t.moveContinuation(ContinuationReady)
+	c.ReadyAt = now
+	t.audit(AuditRecord{At: now, Actor: actor, Channel: channel, Action: "continuation.redriven"})
+	return nil
+}

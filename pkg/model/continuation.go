@@ -1,0 +1,50 @@
+package model
+
+import "time"
+
+// ContinuationState is the state of a turn's continuation.
+type ContinuationState string
+
+// The states of a continuation.
+const (
+	ContinuationReady      ContinuationState = "ready"
+	ContinuationDispatched ContinuationState = "dispatched"
+	ContinuationAccepted   ContinuationState = "accepted"
+	ContinuationFailed     ContinuationState = "failed"
+	ContinuationSuperseded ContinuationState = "superseded"
+)
+
+// DeadLetterAfter is how long delivery is tried before a person must look.
+const DeadLetterAfter = 24 * time.Hour
+
+// Continuation is the one dispatch that lets the conversation go on after a
+// turn. It has no id of its own: one per turn (I2), so its turn names it.
+type Continuation struct {
+	State      ContinuationState
+	Generation int // grows when the turn that accepted it died without a committed call
+	ReadyAt    time.Time
+	AcceptedBy TurnID
+	Changed    bool
+}
+
+// SinkType is where a continuation goes.
+type SinkType string
+
+// The sinks. None means that the backend polls.
+const (
+	SinkNone      SinkType = "none"
+	SinkWebhook   SinkType = "webhook"
+	SinkJetStream SinkType = "jetstream"
+)
+
+// DefaultAcceptWithin is how long a delivered continuation may stay
+// unaccepted before it is delivered again.
+const DefaultAcceptWithin = 10 * time.Minute
+
+// Sink is where a turn's continuation goes.
+type Sink struct {
+	Type         SinkType
+	URL          string // of a webhook
+	Name         string // of a JetStream sink
+	AcceptWithin time.Duration
+}

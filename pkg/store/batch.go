@@ -1,0 +1,204 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+const (
+	// maxBatch bounds the items of one commit, so that its arrays and its
+	// locks stay small.
+	maxBatch = 128
+	// commitTimeout bounds one batch. It is the batch's own clock: a request
+	// that is cancelled never cancels a commit.
+	commitTimeout = 15 * time.Second
+	// retries of a single item after its batch failed.
+	itemRetries = 3
+)
+
+// batcher collects the items that arrive while a commit is in flight and
+// hands them over together when it is done. There is no timer: a lone item
+// waits for nobody.
+type batcher[In, Out any] struct {
+	name    string
+	do      func(ctx context.Context, tenant model.TenantID, items []In) ([]outcome[Out], error)
+	metrics metrics
+
+	mu      sync.Mutex
+	queue   []waiting[In, Out]
+	running bool
+	closed  bool
+	idle    sync.WaitGroup
+}
+
+// outcome is what became of one item: an error of the item is an outcome,
+// not a failure of its transaction.
+type outcome[Out any] struct {
+	value Out
+	err   error
+}
+
+type waiting[In, Out any] struct {
+	tenant model.TenantID
+	item   In
+	done   chan outcome[Out]
+}
+
+func newBatcher[In, Out any](
+	name string, m metrics, do func(context.Context, model.TenantID, []In) ([]outcome[Out], error),
+) *batcher[In, Out] {
+	return &batcher[In, Out]{name: name, do: do, metrics: m}
+}
+
+// submit queues an item and waits for its outcome. When ctx ends first, the
+// item still goes its way, and the caller does not know its outcome.
+func (b *batcher[In, Out]) submit(ctx context.Context, tenant model.TenantID, item In) (Out, error) {
+	w := waiting[In, Out]{tenant, item, make(chan outcome[Out], 1)}
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		var none Out
+		return none, model.ErrUnavailable
+	}
+	b.queue = append(b.queue, w)
+	if !b.running {
+		b.running = true
+		b.idle.Add(1)
+		go b.drain()
+	}
+	b.mu.Unlock()
+	select {
+	case o := <-w.done:
+		return o.value, o.err
+	case <-ctx.Done():
+		var none Out
+		return none, context.Cause(ctx)
+	}
+}
+
+func (b *batcher[In, Out]) drain() {
+	defer b.idle.Done()
+	for {
+		batch := b.take()
+		if len(batch) == 0 {
+			return
+		}
+		b.run(batch)
+	}
+}
+
+// take removes the next batch: the items of the first one's tenant.
+func (b *batcher[In, Out]) take() []waiting[In, Out] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.queue) == 0 {
+		b.running = false
+		return nil
+	}
+	var batch, rest []waiting[In, Out]
+	tenant := b.queue[0].tenant
+	for _, w := range b.queue {
+		if w.tenant == tenant && len(batch) < maxBatch {
+			batch = append(batch, w)
+		} else {
+			rest = append(rest, w)
+		}
+	}
+	b.queue = rest
+	return batch
+}
+
+// run commits a batch. Should the transaction itself fail, each item is asked
+// again by itself, so that nobody suffers for a neighbour: an item that was
+// committed after all recognizes its own token.
+func (b *batcher[In, Out]) run(batch []waiting[In, Out]) {
+	out, err := b.attempt(batch)
+	if err == nil {
+		for i, w := range batch {
+			w.done <- out[i]
+		}
+		return
+	}
+	for _, w := range batch {
+		w.done <- b.alone(w, err)
+	}
+}
+
+func (b *batcher[In, Out]) alone(w waiting[In, Out], err error) outcome[Out] {
+	for n := range itemRetries {
+		if !transient(err) {
+			break
+		}
+		if n > 0 {
+			pause(n)
+		}
+		var out []outcome[Out]
+		if out, err = b.attempt([]waiting[In, Out]{w}); err == nil {
+			return out[0]
+		}
+	}
+	return outcome[Out]{err: unavailable(err)}
+}
+
+func (b *batcher[In, Out]) attempt(batch []waiting[In, Out]) ([]outcome[Out], error) {
+	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
+	defer cancel()
+	items := make([]In, len(batch))
+	for i, w := range batch {
+		items[i] = w.item
+	}
+	start := time.Now()
+	out, err := b.do(ctx, batch[0].tenant, items)
+	b.metrics.batch(ctx, b.name, len(batch), time.Since(start), err)
+	if err == nil && len(out) != len(items) {
+		err = errors.New("a batch must give an outcome per item")
+	}
+	return out, err
+}
+
+// close refuses new items and waits for those that are under way.
+func (b *batcher[In, Out]) close() {
+	b.mu.Lock()
+	b.closed = true
+	b.mu.Unlock()
+	b.idle.Wait()
+}
+
+// metrics are the histograms of the batched transactions.
+type metrics struct {
+	size     metric.Int64Histogram
+	duration metric.Float64Histogram
+	failures metric.Int64Counter
+}
+
+func newMetrics(m metric.Meter) metrics {
+	if m == nil {
+		return metrics{}
+	}
+	var out metrics
+	out.size, _ = m.Int64Histogram("countersign.store.batch.size", metric.WithDescription("Items of one commit"))
+	out.duration, _ = m.Float64Histogram("countersign.store.transaction.duration", metric.WithUnit("s"),
+		metric.WithDescription("Time of one batched transaction"))
+	out.failures, _ = m.Int64Counter("countersign.store.transaction.failures",
+		metric.WithDescription("Batched transactions that failed as a whole and were retried item by item"))
+	return out
+}
+
+func (m metrics) batch(ctx context.Context, name string, size int, took time.Duration, err error) {
+	if m.size == nil {
+		return
+	}
+	attrs := metric.WithAttributes(attribute.String("transaction", name))
+	m.size.Record(ctx, int64(size), attrs)
+	m.duration.Record(ctx, took.Seconds(), attrs)
+	if err != nil {
+		m.failures.Add(ctx, 1, attrs)
+	}
+}

@@ -1,0 +1,197 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// CallView is a call with where it belongs, and its attempts.
+type CallView struct {
+	*model.Call
+	Turn     model.TurnID
+	Topic    model.TopicID
+	Message  model.MessageID
+	Output   []byte
+	Attempts []Attempt
+}
+
+// Attempt is one try of a run.
+type Attempt struct {
+	Fence      int64
+	Worker     string
+	StartedAt  time.Time
+	FinishedAt time.Time // zero while it runs
+	Outcome    string    // "", or a result's kind, or lease-lost
+	Detail     string
+}
+
+// CallFilter selects calls; empty fields select all.
+type CallFilter struct {
+	State    model.CallState
+	Run      model.RunState
+	Executor model.Executor
+	Topic    model.TopicID
+	After    model.CallID
+	Limit    int
+}
+
+// Call reads one call with its attempts. Errors: [model.ErrNotFound].
+func (s *Store) Call(ctx context.Context, tenant model.TenantID, id model.CallID) (CallView, error) {
+	calls, err := s.calls(ctx, selectCall, tenant, string(id))
+	if err != nil {
+		return CallView{}, err
+	}
+	if len(calls) == 0 {
+		return CallView{}, model.ErrNotFound
+	}
+	call := calls[0]
+	rows, err := s.pool.Query(ctx, selectAttempts, tenant, string(id))
+	if err != nil {
+		return CallView{}, unavailable(err)
+	}
+	call.Attempts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attempt, err error) {
+		var finished *time.Time
+		err = row.Scan(&a.Fence, &a.Worker, &a.StartedAt, &finished, &a.Outcome, &a.Detail)
+		a.FinishedAt = instant(finished)
+		return a, err
+	})
+	return call, unavailable(err)
+}
+
+const selectCall = `
+	select ` + callColumns + `, c.topic_id, c.message_id, c.output
+	  from calls c left join approvals a using (tenant_id, call_id)
+	 where c.tenant_id = $1 and c.call_id = ($2::text)::uuid`
+
+const selectAttempts = `
+	select fence, worker, started_at, finished_at, outcome, detail
+	  from attempts
+	 where tenant_id = $1 and call_id = ($2::text)::uuid
+	 order by fence`
+
+// Calls lists calls, oldest first, without their attempts and outputs.
+func (s *Store) Calls(ctx context.Context, tenant model.TenantID, f CallFilter) ([]CallView, error) {
+	return s.calls(ctx, selectCalls, tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit)
+}
+
+const selectCalls = `
+	select ` + callColumns + `, c.topic_id, c.message_id, null::bytea
+	  from calls c left join approvals a using (tenant_id, call_id)
+	 where c.tenant_id = $1
+	   and ($2 = '' or c.state = $2)
+	   and ($3 = '' or c.run = $3)
+	   and ($4 = '' or c.executor = $4)
+	   and ($5 = '' or c.topic_id = $5)
+	   and ($6 = '' or c.call_id > nullif($6, '')::uuid)
+	 order by c.call_id
+	 limit $7`
+
+func (s *Store) calls(ctx context.Context, query string, args ...any) ([]CallView, error) {
+	rows, err := s.pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c CallView, err error) {
+		c.Call, c.Turn, err = scanCallWith(row, &c.Topic, &c.Message, &c.Output)
+		return c, err
+	})
+	return out, unavailable(err)
+}
+
+// CallInput reads the exact bytes of a call's input. Errors:
+// [model.ErrNotFound].
+func (s *Store) CallInput(ctx context.Context, tenant model.TenantID, id model.CallID) ([]byte, error) {
+	var input []byte
+	err := s.pool.QueryRow(ctx, `select input from calls where tenant_id = $1 and call_id = ($2::text)::uuid`,
+		tenant, string(id)).Scan(&input)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, model.ErrNotFound
+	}
+	return input, unavailable(err)
+}
+
+// QueuedRun is a run that any worker may claim now.
+type QueuedRun struct {
+	Tenant model.TenantID
+	Call   model.CallID
+	Fence  int64
+}
+
+// QueuedRuns finds runs that are queued since a while, for workers with free
+// slots: what runs with NATS off.
+func (s *Store) QueuedRuns(ctx context.Context, since time.Duration, limit int) ([]QueuedRun, error) {
+	rows, err := s.pool.Query(ctx, selectQueuedRuns, since.Milliseconds(), limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r QueuedRun, err error) {
+		err = row.Scan(&r.Tenant, &r.Call, &r.Fence)
+		return r, err
+	})
+	return out, unavailable(err)
+}
+
+const selectQueuedRuns = `
+	select tenant_id, call_id::text, fence
+	  from calls
+	 where run = 'queued' and executor = 'worker' and not_before <= clock_timestamp()
+	   and queued_at <= clock_timestamp() - $1 * interval '1 millisecond'
+	 order by queued_at
+	 limit $2`
+
+// ContinuationView is a continuation as it is listed.
+type ContinuationView struct {
+	Turn        model.TurnID
+	Topic       model.TopicID
+	Message     model.MessageID
+	Version     int64
+	State       model.ContinuationState
+	Generation  int
+	Sink        model.Sink
+	Deliveries  int
+	ReadyAt     time.Time
+	NextAt      time.Time
+	DeliveredAt time.Time
+	LastError   string
+	AcceptedBy  model.TurnID
+}
+
+// Continuations lists continuations, oldest first.
+func (s *Store) Continuations(
+	ctx context.Context, tenant model.TenantID, state model.ContinuationState, topic model.TopicID, after model.TurnID, limit int,
+) ([]ContinuationView, error) {
+	rows, err := s.pool.Query(ctx, selectContinuations, tenant, string(state), string(topic), string(after), limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	out, err := pgx.CollectRows(rows, scanContinuation)
+	return out, unavailable(err)
+}
+
+const selectContinuations = `
+	select k.turn_id::text, k.topic_id, t.message_id, p.version, k.state, k.generation, t.sink_type, t.sink_target,
+	       t.accept_within_ms, k.deliveries, k.ready_at, k.next_at, k.delivered_at, k.last_error, coalesce(k.accepted_by::text, '')
+	  from continuations k
+	  join turns t using (tenant_id, turn_id)
+	  join topics p on p.tenant_id = k.tenant_id and p.topic_id = k.topic_id
+	 where k.tenant_id = $1
+	   and ($2 = '' or k.state = $2)
+	   and ($3 = '' or k.topic_id = $3)
+	   and ($4 = '' or k.turn_id > nullif($4, '')::uuid)
+	 order by k.turn_id
+	 limit $5`
+
+func scanContinuation(row pgx.CollectableRow) (c ContinuationView, err error) {
+	var target string
+	var accept int64
+	var delivered *time.Time
+	err = row.Scan(&c.Turn, &c.Topic, &c.Message, &c.Version, &c.State, &c.Generation, &c.Sink.Type, &target, &accept,
+		&c.Deliveries, &c.ReadyAt, &c.NextAt, &delivered, &c.LastError, &c.AcceptedBy)
+	c.Sink, c.DeliveredAt = sinkOf(c.Sink.Type, target, accept), instant(delivered)
+	return c, err
+}

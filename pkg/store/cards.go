@@ -1,0 +1,102 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// Card is what a person sees of an approval: the call with the exact input,
+// the definition that it is bound to, and who asked.
+type Card struct {
+	Call        *model.Call // with its Approval
+	Turn        model.TurnID
+	Topic       model.TopicID
+	Message     model.MessageID
+	RequestedBy string
+	Input       json.RawMessage
+	Original    json.RawMessage // the model's own input, where a person edited it
+	Definition  json.RawMessage // the stored definition, or nil
+	Version     int64           // the turn's: the topic's version at its last change
+	Approvers   []string        // who has approved the card as it stands
+}
+
+// CardFilter selects cards; empty fields select all.
+type CardFilter struct {
+	State    model.ApprovalState
+	Topic    model.TopicID
+	Tool     string
+	Assignee string // a principal that the policies name, or that they do not shut out
+	Before   *CardCursor
+	Limit    int
+}
+
+// CardCursor is the last card of the page before.
+type CardCursor struct {
+	RequestedAt time.Time
+	ID          model.ApprovalID
+}
+
+const cardColumns = callColumns + `,
+	       c.topic_id, c.message_id, t.requested_by, c.input, c.original_input, d.definition, t.version,
+	       array(select r.decided_by from decisions r
+	              where r.tenant_id = a.tenant_id and r.approval_id = a.approval_id and r.approved and r.digest = c.digest
+	              group by r.decided_by order by min(r.decided_at))
+	  from approvals a
+	  join calls c using (tenant_id, call_id)
+	  join turns t on t.tenant_id = c.tenant_id and t.turn_id = c.turn_id
+	  left join tool_definitions d on d.tenant_id = c.tenant_id and d.hash = c.definition`
+
+// Card reads one card. Errors: [model.ErrNotFound].
+func (s *Store) Card(ctx context.Context, tenant model.TenantID, id model.ApprovalID) (Card, error) {
+	cards, err := s.cards(ctx, selectCard, tenant, string(id))
+	if err != nil {
+		return Card{}, err
+	}
+	if len(cards) == 0 {
+		return Card{}, model.ErrNotFound
+	}
+	return cards[0], nil
+}
+
+const selectCard = `
+	select ` + cardColumns + `
+	 where a.tenant_id = $1 and a.approval_id = ($2::text)::uuid`
+
+// Cards lists cards, newest first.
+func (s *Store) Cards(ctx context.Context, tenant model.TenantID, f CardFilter) ([]Card, error) {
+	var before *time.Time
+	var id string
+	if f.Before != nil {
+		before, id = &f.Before.RequestedAt, string(f.Before.ID)
+	}
+	return s.cards(ctx, selectCards, tenant, string(f.State), string(f.Topic), f.Tool, f.Assignee, before, id, f.Limit)
+}
+
+const selectCards = `
+	select ` + cardColumns + `
+	 where a.tenant_id = $1
+	   and ($2 = '' or a.state = $2)
+	   and ($3 = '' or a.topic_id = $3)
+	   and ($4 = '' or c.tool = $4)
+	   and ($5 = '' or not coalesce((a.rule ->> 'restricted')::boolean, false) or a.rule -> 'approvers' ? $5)
+	   and ($6::timestamptz is null or (a.requested_at, a.approval_id) < ($6::timestamptz, nullif($7, '')::uuid))
+	 order by a.requested_at desc, a.approval_id desc
+	 limit $8`
+
+func (s *Store) cards(ctx context.Context, query string, args ...any) ([]Card, error) {
+	rows, err := s.pool.Query(ctx, query, args...)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Card, err error) {
+		c.Call, c.Turn, err = scanCallWith(row, &c.Topic, &c.Message, &c.RequestedBy, &c.Input, &c.Original, &c.Definition,
+			&c.Version, &c.Approvers)
+		return c, err
+	})
+	return out, unavailable(err)
+}

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// Decided is what a decision came to. Turn and Call are set whenever the
+// approval exists, with an error too: they are what explains it.
+type Decided struct {
+	Result    model.DecisionResult
+	Turn      *model.Turn
+	Call      *model.Call
+	Topic     model.Topic
+	Approvers []string // who has approved the card as it stands
+}
+
+// Decide answers an approval: the verdict, everything that follows from it,
+// and the record of who said so are one commit. Errors, each with Turn and
+// Call unless it is the first: [model.ErrNotFound],
+// [model.ErrDecisionIDReused], [model.ErrNotPermitted],
+// [model.ErrApprovalClosed], [model.ErrAlreadyDecided],
+// [model.ErrCardStale].
+func (s *Store) Decide(ctx context.Context, tenant model.TenantID, d model.Decision) (Decided, error) {
+	return s.decide.submit(ctx, tenant, decideItem{Decision: d, attempts: new(int)})
+}
+
+// decideItem counts how often it was handed over: a decision that finds its
+// own id on a later try was applied by the one before.
+type decideItem struct {
+	model.Decision
+	attempts *int
+}
+
+func (s *Store) decideAll(ctx context.Context, tenant model.TenantID, items []decideItem) ([]outcome[Decided], error) {
+	var out []outcome[Decided]
+	for _, it := range items {
+		*it.attempts++
+	}
+	err := transact(ctx, s.hot, "decide", func(t *tx) error {
+		d := &decider{unit: newUnit(tenant), items: items}
+		if err := t.trip(ctx, d.read); err != nil {
+			return err
+		}
+		out = d.judge()
+		changed, err := d.dirty()
+		if err != nil || !changed {
+			return err
+		}
+		if err := t.commit(ctx, d.saveChanged); err != nil {
+			return err
+		}
+		d.refreshTopics(out)
+		s.changed(d.changes())
+		return nil
+	})
+	return out, err
+}
+
+// decider is one decide transaction.
+type decider struct {
+	*unit
+	items   []decideItem
+	byID    map[string]*model.DecisionRecord
+	answers map[model.ApprovalID][]model.DecisionRecord
+}
+
+func (d *decider) read(b *pgx.Batch) {
+	approvals, ids := make([]string, len(d.items)), make([]string, len(d.items))
+	for i, it := range d.items {
+		approvals[i], ids[i] = string(it.Approval), it.ID
+	}
+	d.load(b, approvalTurns, approvals)
+	b.Queue(selectDecisions, d.tenant, approvals, ids).Query(d.scanDecisions)
+	b.Queue(selectTopicsOfApprovals, d.tenant, approvals).Query(d.scanTopicsRead)
+	d.clock(b)
+}
+
+const approvalTurns = `
+	select turn_id from approvals
+	 where tenant_id = $1 and approval_id = any($2::text[]::uuid[])`
+
+const selectDecisions = `
+	select decision_id, approval_id::text, call_id::text, approved, reason, digest, edited, decided_by, key_name, channel,
+	       decided_at, content
+	  from decisions
+	 where tenant_id = $1 and (approval_id = any($2::text[]::uuid[]) or decision_id = any($3::text[]))
+	 order by decided_at, decision_id`
+
+// selectTopicsOfApprovals reads for the answer alone; the write locks what it
+// changes, and counts from what it finds then.
+const selectTopicsOfApprovals = `
+	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
+	  from topics
+	 where tenant_id = $1 and topic_id in (select topic_id from approvals
+	                                        where tenant_id = $1 and approval_id = any($2::text[]::uuid[]))`
+
+func (d *decider) scanDecisions(rows pgx.Rows) error {
+	d.byID, d.answers = map[string]*model.DecisionRecord{}, map[model.ApprovalID][]model.DecisionRecord{}
+	for rows.Next() {
+		var r model.DecisionRecord
+		if err := rows.Scan(&r.ID, &r.Approval, &r.Call, &r.Approved, &r.Reason, &r.Digest, &r.Edited, &r.By, &r.Key, &r.Channel,
+			&r.At, &r.Content); err != nil {
+			return err
+		}
+		d.record(r)
+	}
+	return rows.Err()
+}
+
+func (d *decider) record(r model.DecisionRecord) {
+	d.byID[r.ID] = &r
+	d.answers[r.Approval] = append(d.answers[r.Approval], r)
+}
+
+// judge answers the items in order, each as if those before it had been
+// committed.
+func (d *decider) judge() []outcome[Decided] {
+	turns := map[model.ApprovalID]*model.Turn{}
+	for _, t := range d.turns {
+		for _, c := range t.Calls {
+			if c.Approval != nil {
+				turns[c.Approval.ID] = t
+			}
+		}
+	}
+	out := make([]outcome[Decided], len(d.items))
+	for i, it := range d.items {
+		if t := turns[it.Approval]; t != nil {
+			out[i] = d.one(t, it)
+		} else {
+			out[i] = outcome[Decided]{err: model.ErrNotFound}
+		}
+	}
+	return out
+}
+
+func (d *decider) one(t *model.Turn, it decideItem) outcome[Decided] {
+	same := d.byID[it.ID]
+	recorded := len(t.Records.Decisions)
+	result, err := t.Decide(it.Decision, model.Answers{SameID: same, Approval: d.answers[it.Approval]}, d.now)
+	for _, r := range t.Records.Decisions[recorded:] {
+		d.record(r)
+	}
+	call := t.Asked(it.Approval)
+	if result == model.DecisionAlreadyApplied && same != nil && *it.attempts > 1 {
+		result = model.DecisionApplied
+	}
+	if call.Approval.State == model.ApprovalRequested && result != "" {
+		result = model.DecisionRecorded
+	}
+	value := Decided{Result: result, Turn: t, Call: call, Approvers: model.Approvers(d.answers[it.Approval], call.Digest)}
+	if topic := d.seen[t.Topic]; topic != nil {
+		value.Topic = *topic
+	}
+	return outcome[Decided]{value, err}
+}
+
+func (d *decider) refreshTopics(out []outcome[Decided]) {
+	for i := range out {
+		if t := out[i].value.Turn; t != nil && d.topics[t.Topic] != nil {
+			out[i].value.Topic = *d.topics[t.Topic]
+		}
+	}
+}

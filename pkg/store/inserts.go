@@ -1,0 +1,196 @@
+package store
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// inserts collects the new rows of a transaction, column by column.
+type inserts struct {
+	messages  messageColumns
+	turns     turnColumnsNew
+	calls     callColumnsNew
+	approvals approvalColumnsNew
+}
+
+func (n *inserts) queue(b *pgx.Batch, tenant model.TenantID) {
+	if m := &n.messages; len(m.ids) > 0 {
+		b.Queue(insertMessages, tenant, m.topics, m.ids, m.positions, m.roles, m.parts, m.metadata, m.contents)
+	}
+	if t := &n.turns; len(t.ids) > 0 {
+		b.Queue(insertTurns, tenant, t.ids, t.topics, t.messages, t.steps, t.continues, t.states, t.ended, t.streaming, t.approvals,
+			t.calls, t.executions, t.requestedBy, t.sinkTypes, t.sinkTargets, t.accept, t.holdLeases, t.holdUntil,
+			t.onLapse, t.liveFences, t.liveTokens, t.liveUntil, t.parts, t.contents, t.traceparents)
+	}
+	if c := &n.calls; len(c.ids) > 0 {
+		b.Queue(insertCalls, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
+			c.definitions, c.effects, c.executors, c.maxAttempts, c.retentions, c.dynamic, c.extras, c.states, c.outcomes,
+			c.errors, c.allowedBy, c.inputs, c.digests, c.runs, c.queued)
+	}
+	if a := &n.approvals; len(a.ids) > 0 {
+		b.Queue(insertApprovals, tenant, a.ids, a.calls, a.turns, a.topics, a.states, a.requested, a.expires, a.rules, a.reasons,
+			a.deciders, a.decided)
+	}
+}
+
+type messageColumns struct {
+	topics, ids, roles        []string
+	positions                 []int64
+	parts, metadata, contents [][]byte
+}
+
+const insertMessages = `
+	insert into messages (tenant_id, topic_id, message_id, position, role, parts, metadata, content, version)
+	select $1, d.topic_id, d.message_id, d.position, d.role, d.parts, d.metadata, d.content, t.version
+	  from unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::bytea[])
+	       as d (topic_id, message_id, position, role, parts, metadata, content)
+	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id`
+
+// assistant adds an assistant message, whose parts are in its turns.
+func (n *inserts) assistant(topic model.TopicID, id model.MessageID, position int64, content []byte) {
+	n.messages.add(topic, id, position, "assistant", nil, nil, content)
+}
+
+func (m *messageColumns) add(topic model.TopicID, id model.MessageID, position int64, role string, parts, metadata, content []byte) {
+	m.topics, m.ids, m.positions = append(m.topics, string(topic)), append(m.ids, string(id)), append(m.positions, position)
+	m.roles, m.parts = append(m.roles, role), append(m.parts, parts)
+	m.metadata, m.contents = append(m.metadata, metadata), append(m.contents, content)
+}
+
+type turnColumnsNew struct {
+	ids, topics, messages, continues, states, ended, executions []string
+	requestedBy, sinkTypes, sinkTargets, liveTokens             []string
+	traceparents                                                []string
+	onLapse                                                     []*string
+	steps, approvals, calls                                     []int
+	streaming                                                   []bool
+	accept, liveFences                                          []int64
+	holdLeases                                                  []*int64
+	holdUntil, liveUntil                                        []*time.Time
+	parts, contents                                             [][]byte
+}
+
+const insertTurns = `
+	insert into turns (tenant_id, turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals,
+	                   open_calls, execution, requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms,
+	                   hold_until, on_lapse, live_fence, live_token, live_until, parts, content, traceparent, version)
+	select $1, d.turn_id, d.topic_id, d.message_id, d.step, nullif(d.continues, '')::uuid, d.state, d.ended, d.streaming,
+	       d.open_approvals, d.open_calls, d.execution, d.requested_by, d.sink_type, d.sink_target, d.accept_within_ms,
+	       d.hold_lease_ms, d.hold_until, d.on_lapse, d.live_fence, d.live_token, d.live_until, d.parts, d.content,
+	       d.traceparent, t.version
+	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[],
+	              $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[],
+	              $18::timestamptz[], $19::text[], $20::bigint[], $21::text[], $22::timestamptz[], $23::bytea[],
+	              $24::bytea[], $25::text[])
+	       as d (turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals, open_calls, execution,
+	             requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms, hold_until, on_lapse, live_fence,
+	             live_token, live_until, parts, content, traceparent)
+	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id`
+
+func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
+	c := &n.turns
+	c.ids, c.topics, c.messages = append(c.ids, string(t.ID)), append(c.topics, string(t.Topic)), append(c.messages, string(t.Message))
+	c.steps, c.continues = append(c.steps, t.Step), append(c.continues, string(t.Continues))
+	c.states, c.ended, c.streaming = append(c.states, string(t.State())), append(c.ended, string(t.Ended)), append(c.streaming, t.Streaming)
+	c.approvals, c.calls = append(c.approvals, t.OpenApprovals), append(c.calls, t.OpenCalls)
+	c.executions, c.requestedBy = append(c.executions, string(t.Execution)), append(c.requestedBy, t.RequestedBy)
+	c.sinkTypes, c.sinkTargets = append(c.sinkTypes, string(t.Sink.Type)), append(c.sinkTargets, sinkTarget(t.Sink))
+	c.accept = append(c.accept, t.Sink.AcceptWithin.Milliseconds())
+	c.addHold(t.Hold)
+	c.addLive(t.Live)
+	c.parts, c.contents, c.traceparents = append(c.parts, parts.encode()), append(c.contents, content), append(c.traceparents, t.Traceparent)
+}
+
+func (c *turnColumnsNew) addHold(h *model.Hold) {
+	var lease *int64
+	var until *time.Time
+	var lapse *string
+	if h != nil {
+		ms, answer := h.Lease.Milliseconds(), string(h.OnLapse)
+		lease, until, lapse = &ms, &h.Until, &answer
+	}
+	c.holdLeases, c.holdUntil, c.onLapse = append(c.holdLeases, lease), append(c.holdUntil, until), append(c.onLapse, lapse)
+}
+
+func (c *turnColumnsNew) addLive(l *model.Live) {
+	var fence int64
+	var token string
+	var until *time.Time
+	if l != nil {
+		fence, token, until = l.Fence, l.Token, &l.LeaseUntil
+	}
+	c.liveFences, c.liveTokens, c.liveUntil = append(c.liveFences, fence), append(c.liveTokens, token), append(c.liveUntil, until)
+}
+
+type callColumnsNew struct {
+	ids, turns, topics, messages, toolCallIDs, tools, servers []string
+	effects, executors, states, outcomes, errors, allowedBy   []string
+	runs                                                      []string
+	parts, maxAttempts                                        []int
+	retentions                                                []int64
+	dynamic                                                   []bool
+	definitions, extras, inputs, digests                      [][]byte
+	queued                                                    []*time.Time
+}
+
+const insertCalls = `
+	insert into calls (tenant_id, call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect,
+	                   executor, max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by,
+	                   input, digest, run, queued_at, not_before)
+	select $1, d.*, d.queued_at
+	  from unnest($2::text[]::uuid[], $3::text[]::uuid[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[],
+	              $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::boolean[], $16::bytea[],
+	              $17::text[], $18::text[], $19::text[], $20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::timestamptz[])
+	       as d (call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect, executor,
+	             max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by, input, digest, run,
+	             queued_at)`
+
+type approvalColumnsNew struct {
+	ids, calls, turns, topics, states, rules, reasons, deciders []string
+	requested, expires                                          []time.Time
+	decided                                                     []*time.Time
+}
+
+const insertApprovals = `
+	insert into approvals (tenant_id, approval_id, call_id, turn_id, topic_id, state, requested_at, expires_at, rule, reason,
+	                       decided_by, decided_at)
+	select $1, d.*
+	  from unnest($2::text[]::uuid[], $3::text[]::uuid[], $4::text[]::uuid[], $5::text[], $6::text[], $7::timestamptz[],
+	              $8::timestamptz[], $9::text[]::jsonb[], $10::text[], $11::text[], $12::timestamptz[]) as d`
+
+// addCalls adds the calls of a turn, which are in the order of news.
+func (n *inserts) addCalls(t *model.Turn, calls []*model.Call, news []NewCall) {
+	for i, c := range calls {
+		n.calls.add(t, c, &news[i])
+		if c.Approval != nil {
+			n.approvals.add(t, c)
+		}
+	}
+}
+
+func (n *callColumnsNew) add(t *model.Turn, c *model.Call, from *NewCall) {
+	n.ids, n.turns = append(n.ids, string(c.ID)), append(n.turns, string(t.ID))
+	n.topics, n.messages = append(n.topics, string(t.Topic)), append(n.messages, string(t.Message))
+	n.parts, n.toolCallIDs = append(n.parts, c.Part), append(n.toolCallIDs, c.ToolCallID)
+	n.tools, n.servers, n.definitions = append(n.tools, c.Tool.Name), append(n.servers, c.Tool.Server), append(n.definitions, c.Tool.Definition)
+	n.effects, n.executors = append(n.effects, string(c.Tool.Effect)), append(n.executors, string(c.Tool.Executor))
+	n.maxAttempts, n.retentions = append(n.maxAttempts, c.Tool.MaxAttempts), append(n.retentions, c.Tool.KeyRetention.Milliseconds())
+	n.dynamic, n.extras = append(n.dynamic, from.Dynamic), append(n.extras, from.Extra)
+	n.states, n.outcomes = append(n.states, string(c.State)), append(n.outcomes, string(c.Outcome))
+	n.errors, n.allowedBy = append(n.errors, c.ErrorText), append(n.allowedBy, c.AllowedBy)
+	n.inputs, n.digests = append(n.inputs, from.Input), append(n.digests, c.Digest)
+	n.runs, n.queued = append(n.runs, string(c.Run)), append(n.queued, nullable(c.QueuedAt))
+}
+
+func (n *approvalColumnsNew) add(t *model.Turn, c *model.Call) {
+	a := c.Approval
+	n.ids, n.calls = append(n.ids, string(a.ID)), append(n.calls, string(c.ID))
+	n.turns, n.topics = append(n.turns, string(t.ID)), append(n.topics, string(t.Topic))
+	n.states, n.rules = append(n.states, string(a.State)), append(n.rules, encodeRule(a))
+	n.requested, n.expires = append(n.requested, a.RequestedAt), append(n.expires, a.ExpiresAt)
+	n.reasons, n.deciders = append(n.reasons, a.Reason), append(n.deciders, a.DecidedBy)
+	n.decided = append(n.decided, nullable(a.DecidedAt))
+}

@@ -1,0 +1,144 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// Ending is how the owner of a live turn ends it: with the parts that the
+// model made, or with an error.
+type Ending struct {
+	Turn    model.TurnID
+	Topic   model.TopicID
+	Fence   int64
+	Token   string
+	Content []byte // SHA-256 over what was sent, to know the same ending again
+	Parts   Parts
+	Calls   []NewCall
+	Expiry  time.Duration
+	Error   string // not "": the turn ends with it, and Parts and Calls are not looked at
+	Actor   string
+	Channel string
+}
+
+// FinishLive ends a live turn under its fence and token; its calls are
+// committed with it. The same ending again gives the turn as it is now.
+// Errors: [model.ErrNotFound], [model.ErrTurnEnded], [model.ErrFenceLost],
+// [model.ErrInvalid] for a tool call id that the message has.
+func (s *Store) FinishLive(ctx context.Context, tenant model.TenantID, e Ending) (Registered, error) {
+	var out Registered
+	var refused error
+	err := transact(ctx, s.pool, "finish live", func(t *tx) error {
+		f := &finisher{unit: newUnit(tenant), ending: e}
+		f.inserts = &inserts{}
+		if err := t.trip(ctx, f.read); err != nil {
+			return err
+		}
+		turn := f.turns[e.Turn]
+		if turn == nil || turn.Topic != e.Topic {
+			refused = model.ErrNotFound
+			return nil
+		}
+		out.Turn, out.Topic = turn, *f.seen[turn.Topic]
+		if out.Created, refused = f.judge(turn); refused != nil || !out.Created {
+			return nil
+		}
+		if _, err := f.dirty(); err != nil {
+			return err
+		}
+		if err := t.commit(ctx, f.write); err != nil {
+			return err
+		}
+		out.Topic = *f.topics[turn.Topic]
+		s.changed(f.changes())
+		return nil
+	})
+	if err != nil {
+		return Registered{}, unavailable(err)
+	}
+	return out, refused
+}
+
+type finisher struct {
+	*unit
+	ending  Ending
+	content []byte
+	fence   int64
+	token   string
+	used    []string
+}
+
+func (f *finisher) read(b *pgx.Batch) {
+	ids := make([]string, len(f.ending.Calls))
+	for i := range f.ending.Calls {
+		ids[i] = f.ending.Calls[i].Call.ToolCallID
+	}
+	f.load(b, `select ($2::text)::uuid`, string(f.ending.Turn))
+	b.Queue(selectLive, f.tenant, string(f.ending.Turn), ids).Query(func(rows pgx.Rows) error {
+		for rows.Next() {
+			if err := rows.Scan(&f.content, &f.fence, &f.token, &f.used); err != nil {
+				return err
+			}
+		}
+		return rows.Err()
+	})
+	b.Queue(selectTopicOfTurn, f.tenant, string(f.ending.Turn)).Query(f.scanTopicsRead)
+	f.clock(b)
+}
+
+const selectLive = `
+	select t.content, t.live_fence, t.live_token,
+	       array(select c.tool_call_id from calls c
+	              where c.tenant_id = $1 and c.topic_id = t.topic_id and c.message_id = t.message_id
+	                and c.tool_call_id = any($3::text[]))
+	  from turns t
+	 where t.tenant_id = $1 and t.turn_id = ($2::text)::uuid`
+
+const selectTopicOfTurn = `
+	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
+	  from topics
+	 where tenant_id = $1 and topic_id = (select topic_id from turns where tenant_id = $1 and turn_id = ($2::text)::uuid)`
+
+func (f *finisher) judge(t *model.Turn) (bool, error) {
+	e := f.ending
+	if t.Live == nil && f.token == e.Token && f.fence == e.Fence && bytes.Equal(f.content, e.Content) {
+		return false, nil
+	}
+	if err := t.CheckLive(e.Fence, e.Token); err != nil {
+		return false, err
+	}
+	if e.Error != "" {
+		t.End(model.TurnError, model.OutcomeCancelled, e.Error, f.now)
+		return true, nil
+	}
+	if len(f.used) > 0 {
+		return false, &DuplicateToolCall{f.used[0]}
+	}
+	t.Calls = append(t.Calls, f.admit(e.Calls, e.Expiry)...)
+	t.Finalize(f.now)
+	t.AuditRegistration(e.Actor, e.Channel, f.now)
+	return true, nil
+}
+
+func (f *finisher) write(b *pgx.Batch) {
+	if f.ending.Error == "" {
+		turn := f.turns[f.ending.Turn]
+		b.Queue(updateTurnParts, f.tenant, string(turn.ID), f.ending.Parts.encode())
+		f.inserts.addCalls(turn, turn.Calls[len(turn.Calls)-len(f.ending.Calls):], f.ending.Calls)
+	}
+	b.Queue(updateTurnContent, f.tenant, string(f.ending.Turn), f.ending.Content)
+	f.saveChanged(b)
+}
+
+const updateTurnParts = `
+	update turns set parts = $3
+	 where tenant_id = $1 and turn_id = ($2::text)::uuid`
+
+const updateTurnContent = `
+	update turns set content = $3
+	 where tenant_id = $1 and turn_id = ($2::text)::uuid`

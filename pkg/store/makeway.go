@@ -1,0 +1,47 @@
+package store
+
+import "github.com/countersign/countersign/pkg/model"
+
+// OpenTurn names a turn that is in the way of another.
+type OpenTurn struct {
+	Turn              model.TurnID
+	State             model.TurnState
+	Message           model.MessageID
+	ContinuationState model.ContinuationState
+}
+
+// makeWay answers for the turns of a topic that are open: it ends them, or
+// says with [model.ErrTurnOpen] which is in the way. The turn that is being
+// continued never is.
+func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID) (*OpenTurn, error) {
+	if while == WhileOpenParallel {
+		return nil, nil
+	}
+	for _, t := range u.sorted() {
+		if t.Topic != topic || t.ID == except || t.State().Ended() {
+			continue
+		}
+		if while == WhileOpenSupersede {
+			t.End(model.TurnAborted, model.OutcomeSuperseded, model.TextSuperseded, u.now)
+			continue
+		}
+		open := &OpenTurn{Turn: t.ID, State: t.State(), Message: t.Message}
+		if t.Continuation != nil {
+			open.ContinuationState = t.Continuation.State
+		}
+		return open, model.ErrTurnOpen
+	}
+	return nil, nil
+}
+
+// unheld tells whether a topic has open turns that the unit does not hold,
+// because they came in before the topic was locked.
+func (u *unit) unheld(topic *model.Topic) bool {
+	open := 0
+	for _, t := range u.turns {
+		if t.Topic == topic.ID && !t.State().Ended() {
+			open++
+		}
+	}
+	return topic.Counters.Open() != open
+}

@@ -1,0 +1,139 @@
+package store
+
+import (
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// saveCalls writes the calls that changed. A call that is queued anew owes a
+// new hint; inputs and outputs are written only where they are new.
+func (u *unit) saveCalls(b *pgx.Batch, turns []*model.Turn) {
+	var c callRows
+	var inputIDs, outputIDs []string
+	var inputs, outputs [][]byte
+	for _, t := range turns {
+		for _, call := range t.Calls {
+			if call.Changed {
+				c.add(call)
+			}
+			if call.NewInput != nil {
+				inputIDs, inputs = append(inputIDs, string(call.ID)), append(inputs, call.NewInput)
+			}
+			if call.NewOutput != nil {
+				outputIDs, outputs = append(outputIDs, string(call.ID)), append(outputs, call.NewOutput)
+			}
+		}
+	}
+	if len(inputIDs) > 0 {
+		b.Queue(updateInputs, u.tenant, inputIDs, inputs)
+	}
+	if len(c.ids) > 0 {
+		b.Queue(updateCalls, u.tenant, c.ids, c.states, c.outcomes, c.errors, c.digests, c.edited, c.runs, c.fences, c.tokens,
+			c.workers, c.leases, c.queued, c.notBefore, c.started, c.results, c.uncertain)
+	}
+	if len(outputIDs) > 0 {
+		b.Queue(updateOutputs, u.tenant, outputIDs, outputs)
+	}
+}
+
+const updateCalls = `
+	update calls c
+	   set state = d.state,
+	       outcome = d.outcome,
+	       error_text = d.error_text,
+	       digest = d.digest,
+	       edited = d.edited,
+	       run = d.run,
+	       fence = d.fence,
+	       claim_token = d.claim_token,
+	       worker = d.worker,
+	       lease_until = d.lease_until,
+	       queued_at = d.queued_at,
+	       not_before = d.not_before,
+	       first_started_at = d.first_started_at,
+	       result_digest = d.result_digest,
+	       uncertain = d.uncertain,
+	       published = case when d.run = 'queued' and c.run <> 'queued' then 0 else c.published end,
+	       published_at = case when d.run = 'queued' and c.run <> 'queued' then null else c.published_at end
+	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::boolean[], $8::text[], $9::bigint[],
+	              $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
+	              $16::bytea[], $17::boolean[])
+	       as d (call_id, state, outcome, error_text, digest, edited, run, fence, claim_token, worker, lease_until, queued_at,
+	             not_before, first_started_at, result_digest, uncertain)
+	 where c.tenant_id = $1 and c.call_id = d.call_id`
+
+const updateInputs = `
+	update calls c
+	   set original_input = coalesce(c.original_input, c.input),
+	       input = d.input
+	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, input)
+	 where c.tenant_id = $1 and c.call_id = d.call_id`
+
+const updateOutputs = `
+	update calls c
+	   set output = d.output
+	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, output)
+	 where c.tenant_id = $1 and c.call_id = d.call_id`
+
+type callRows struct {
+	ids, states, outcomes, errors, runs, tokens, workers []string
+	digests, results                                     [][]byte
+	edited, uncertain                                    []bool
+	fences                                               []int64
+	leases, queued, notBefore, started                   []*time.Time
+}
+
+func (r *callRows) add(c *model.Call) {
+	r.ids = append(r.ids, string(c.ID))
+	r.states = append(r.states, string(c.State))
+	r.outcomes = append(r.outcomes, string(c.Outcome))
+	r.errors = append(r.errors, c.ErrorText)
+	r.runs = append(r.runs, string(c.Run))
+	r.tokens = append(r.tokens, c.ClaimToken)
+	r.workers = append(r.workers, c.Worker)
+	r.digests = append(r.digests, c.Digest)
+	r.results = append(r.results, c.ResultDigest)
+	r.edited = append(r.edited, c.Edited)
+	r.uncertain = append(r.uncertain, c.Uncertain)
+	r.fences = append(r.fences, c.Fence)
+	r.leases = append(r.leases, nullable(c.LeaseUntil))
+	r.queued = append(r.queued, nullable(c.QueuedAt))
+	r.notBefore = append(r.notBefore, nullable(c.NotBefore))
+	r.started = append(r.started, nullable(c.FirstStartedAt))
+}
+
+// saveApprovals writes the approvals that were answered or closed: only an
+// open one can be, and the statement says so once more (I1).
+func (u *unit) saveApprovals(b *pgx.Batch, turns []*model.Turn) {
+	var ids, states, reasons, deciders, decisions, channels []string
+	var decided []time.Time
+	for _, t := range turns {
+		for _, c := range t.Calls {
+			a := c.Approval
+			if !c.Changed || a == nil || a.State == model.ApprovalRequested {
+				continue
+			}
+			ids, states, reasons = append(ids, string(a.ID)), append(states, string(a.State)), append(reasons, a.Reason)
+			deciders, decisions = append(deciders, a.DecidedBy), append(decisions, a.DecisionID)
+			channels, decided = append(channels, a.Channel), append(decided, a.DecidedAt)
+		}
+	}
+	if len(ids) > 0 {
+		b.Queue(updateApprovals, u.tenant, ids, states, reasons, deciders, decided, decisions, channels)
+	}
+}
+
+const updateApprovals = `
+	update approvals a
+	   set state = d.state,
+	       reason = d.reason,
+	       decided_by = d.decided_by,
+	       decided_at = d.decided_at,
+	       decision_id = d.decision_id,
+	       channel = d.channel
+	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
+	       as d (approval_id, state, reason, decided_by, decided_at, decision_id, channel)
+	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.state = 'requested'`

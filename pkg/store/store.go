@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// Store is the database. It is safe for concurrent use.
+type Store struct {
+	pool *pgxpool.Pool // reads, sweeps, configuration
+	hot  *pgxpool.Pool // the batched transactions, so that no storm of reads can starve a decision
+	log  *slog.Logger
+
+	register *batcher[registerItem, Registered]
+	decide   *batcher[decideItem, Decided]
+	claim    *batcher[claimItem, Claimed]
+	finish   *batcher[finishItem, Finished]
+	prepare  *batcher[prepareItem, Prepared]
+
+	changed func([]Change)
+}
+
+// Change names a topic and the version that a commit gave it. It is what a
+// signal is made of.
+type Change struct {
+	Tenant  model.TenantID
+	Topic   model.TopicID
+	Version int64
+}
+
+// Options are what a store may be told.
+type Options struct {
+	Log *slog.Logger
+	// MaxConns bounds each of the two pools; 8 by default. Pools stay small:
+	// what queues up behind them travels in one commit.
+	MaxConns int32
+	// Changed is called after each commit that changed topics, with all of
+	// them. It must not block.
+	Changed func([]Change)
+	// Meter counts batches and their sizes; nil counts nothing.
+	Meter metric.Meter
+	// Configure may change the pools' configuration, to trace queries for instance.
+	Configure func(*pgxpool.Config)
+}
+
+// New makes a store for the database at url. It does not connect: the pools
+// do when they are first used.
+func New(url string, o Options) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.Changed == nil {
+		o.Changed = func([]Change) {}
+	}
+	s := &Store{log: o.Log, changed: o.Changed}
+	var err error
+	if s.pool, err = newPool(url, o); err != nil {
+		return nil, err
+	}
+	if s.hot, err = newPool(url, o); err != nil {
+		s.pool.Close()
+		return nil, err
+	}
+	m := newMetrics(o.Meter)
+	s.register = newBatcher("register", m, s.registerAll)
+	s.decide = newBatcher("decide", m, s.decideAll)
+	s.claim = newBatcher("claim", m, s.claimAll)
+	s.finish = newBatcher("finish", m, s.finishAll)
+	s.prepare = newBatcher("prepare", m, s.prepareAll)
+	return s, nil
+}
+
+func newPool(url string, o Options) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
+	}
+	config.MaxConns = 8
+	if o.MaxConns > 0 {
+		config.MaxConns = o.MaxConns
+	}
+	config.MaxConnIdleTime = 5 * time.Minute
+	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	for name, value := range map[string]string{
+		"application_name":                    "countersign",
+		"timezone":                            "UTC",
+		"lock_timeout":                        "2000",  // a lock that takes longer is retried
+		"statement_timeout":                   "10000", // nothing here is slow on purpose
+		"idle_in_transaction_session_timeout": "10000", // a paused node must not hold a turn
+	} {
+		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
+			config.ConnConfig.RuntimeParams[name] = value
+		}
+	}
+	if o.Configure != nil {
+		o.Configure(config)
+	}
+	return pgxpool.NewWithConfig(context.Background(), config)
+}
+
+// Close ends the batchers and the connections.
+func (s *Store) Close() {
+	s.register.close()
+	s.decide.close()
+	s.claim.close()
+	s.finish.close()
+	s.prepare.close()
+	s.pool.Close()
+	s.hot.Close()
+}
+
+// Ping tells whether the database answers.
+func (s *Store) Ping(ctx context.Context) error { return unavailable(s.pool.Ping(ctx)) }

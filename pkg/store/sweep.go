@@ -1,0 +1,195 @@
+package store
+
+import (
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// sweepLimit bounds the turns of one sweep; what is left is due at the next.
+const sweepLimit = 200
+
+// candidate is a turn that a sweep found; whether anything is due is checked
+// again under its lock.
+type candidate struct {
+	tenant model.TenantID
+	turn   model.TurnID
+}
+
+// ExpireApprovals closes the cards whose deadline has passed, and returns how
+// many turns it changed.
+func (s *Store) ExpireApprovals(ctx context.Context) (int, error) {
+	return s.sweep(ctx, "expire", selectExpired, func(u *unit, t *model.Turn) {
+		for _, c := range t.Calls {
+			t.Expire(c, u.now)
+		}
+	})
+}
+
+const selectExpired = `
+	select distinct tenant_id, turn_id::text
+	  from approvals
+	 where state = 'requested' and expires_at <= clock_timestamp()
+	 limit $1`
+
+// LapseHolds answers for the holders that are gone.
+func (s *Store) LapseHolds(ctx context.Context) (int, error) {
+	return s.sweep(ctx, "lapse", selectLapsed, func(u *unit, t *model.Turn) { t.Lapse(u.now) })
+}
+
+const selectLapsed = `
+	select tenant_id, turn_id::text
+	  from turns
+	 where hold_until <= clock_timestamp()
+	 limit $1`
+
+// LoseLeases takes started runs away from owners whose lease has run out.
+func (s *Store) LoseLeases(ctx context.Context) (int, error) {
+	return s.sweep(ctx, "lose-leases", selectLost, func(u *unit, t *model.Turn) {
+		for _, c := range t.Calls {
+			t.LoseLease(c, u.now)
+		}
+	})
+}
+
+const selectLost = `
+	select distinct tenant_id, turn_id::text
+	  from calls
+	 where run = 'started' and lease_until <= clock_timestamp()
+	 limit $1`
+
+// StopUnclaimed stops calls that a caller was to run and did not claim for a
+// day.
+func (s *Store) StopUnclaimed(ctx context.Context) (int, error) {
+	return s.sweep(ctx, "stop-unclaimed", selectUnclaimed, func(u *unit, t *model.Turn) {
+		for _, c := range t.Calls {
+			if c.Tool.Executor == model.ExecutorCaller && c.Run == model.RunQueued && !u.now.Before(c.QueuedAt.Add(model.DeadLetterAfter)) {
+				t.StopQueued(c, "The caller did not claim it within a day. The tool did not run.", u.now)
+			}
+		}
+	})
+}
+
+const selectUnclaimed = `
+	select distinct tenant_id, turn_id::text
+	  from calls
+	 where run = 'queued' and executor = 'caller' and queued_at <= clock_timestamp() - interval '1 day'
+	 limit $1`
+
+// CloseDeadTurns closes live turns whose lease has run out, and returns the
+// continuation that one without a committed call had accepted.
+func (s *Store) CloseDeadTurns(ctx context.Context) (int, error) {
+	return s.sweep(ctx, "close-dead-turns", selectDead, func(u *unit, t *model.Turn) {
+		if t.Die(u.now) && t.Discarded {
+			if continued := u.turns[t.Continues]; continued != nil {
+				continued.Return(t.ID, u.now)
+			}
+		}
+	})
+}
+
+const selectDead = `
+	select tenant_id, turn_id::text
+	  from turns
+	 where live_until <= clock_timestamp()
+	 limit $1`
+
+// FailContinuations gives up deliveries that were tried for a day.
+func (s *Store) FailContinuations(ctx context.Context) (int, error) {
+	return s.sweep(ctx, "fail-continuations", selectUndeliverable, func(u *unit, t *model.Turn) { t.GiveUp(u.now) })
+}
+
+const selectUndeliverable = `
+	select k.tenant_id, k.turn_id::text
+	  from continuations k
+	  join turns t using (tenant_id, turn_id)
+	 where k.state in ('ready', 'dispatched') and t.sink_type <> 'none' and t.hold_until is null
+	   and k.ready_at <= clock_timestamp() - interval '1 day'
+	 limit $1`
+
+// sweep finds turns and changes them, tenant by tenant, each under its lock.
+func (s *Store) sweep(ctx context.Context, name, find string, change func(*unit, *model.Turn)) (int, error) {
+	rows, err := s.pool.Query(ctx, find, sweepLimit)
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c candidate, err error) {
+		err = row.Scan(&c.tenant, &c.turn)
+		return c, err
+	})
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	byTenant := map[model.TenantID][]string{}
+	for _, c := range found {
+		byTenant[c.tenant] = append(byTenant[c.tenant], string(c.turn))
+	}
+	n := 0
+	for tenant, turns := range byTenant {
+		changed, err := s.change(ctx, tenant, name, withContinued, turns, change)
+		if err != nil {
+			return n, err
+		}
+		n += changed
+	}
+	return n, nil
+}
+
+// withContinued names turns, and those that they continue.
+const withContinued = `
+	select unnest($2::text[]::uuid[])
+	 union
+	select continues from turns
+	 where tenant_id = $1 and turn_id = any($2::text[]::uuid[]) and continues is not null`
+
+// change loads turns under their locks, applies one change to each, and
+// commits what came of it. It returns how many turns were changed.
+func (s *Store) change(
+	ctx context.Context, tenant model.TenantID, name, which string, arg any, change func(*unit, *model.Turn),
+) (int, error) {
+	n := 0
+	var changes []Change
+	err := transact(ctx, s.pool, name, func(t *tx) error {
+		u := newUnit(tenant)
+		err := t.trip(ctx, func(b *pgx.Batch) {
+			u.load(b, which, arg)
+			u.clock(b)
+		})
+		if err != nil {
+			return err
+		}
+		for _, turn := range u.sorted() {
+			change(u, turn)
+		}
+		if n, err = u.changedTurns(); err != nil || n == 0 {
+			return err
+		}
+		if err := t.commit(ctx, u.saveChanged); err != nil {
+			return err
+		}
+		changes = u.changes()
+		return nil
+	})
+	if err != nil {
+		return 0, unavailable(err)
+	}
+	if len(changes) > 0 {
+		s.changed(changes)
+	}
+	return n, nil
+}
+
+func (u *unit) changedTurns() (int, error) {
+	n := 0
+	for _, t := range u.turns {
+		if err := t.Err(); err != nil {
+			return 0, err
+		}
+		if t.Changed {
+			n++
+		}
+	}
+	return n, nil
+}
