@@ -48,7 +48,7 @@ func (a answer) give(ctx context.Context, p process) error {
 	case err != nil:
 		return err
 	case out.json:
-		return out.document(outcome)
+		return out.document(outcome.Raw)
 	}
 	tellOutcome(out, outcome, time.Now())
 	return nil

@@ -106,7 +106,7 @@ func showFailed(out output, failed []client.Continuation) error {
 	for _, continuation := range failed {
 		table.Rows = append(table.Rows, []terminal.Cell{
 			terminal.Text(terminal.ShortID(continuation.ID)), {Text: continuation.Topic, Style: terminal.Bold},
-			terminal.Text(fmt.Sprint(continuation.Attempts)), terminal.Text(continuation.LastError),
+			terminal.Text(fmt.Sprint(continuation.Deliveries)), terminal.Text(continuation.LastError),
 		})
 	}
 	out.Table(table)

@@ -38,10 +38,22 @@ type Decision struct {
 
 // DecisionAnswer is what became of a decision.
 type DecisionAnswer struct {
-	Result   string          `json:"result"` // applied, already-applied, recorded
-	Approval Approval        `json:"approval"`
-	Turn     json.RawMessage `json:"turn,omitzero"`
-	Topic    json.RawMessage `json:"topic,omitzero"`
+	Result   string   `json:"result"` // applied, already-applied, recorded
+	Approval Approval `json:"approval"`
+	Turn     Turn     `json:"turn"`
+	Topic    Topic    `json:"topic"`
+
+	Raw json.RawMessage `json:"-"` // the whole document; with recorded, who has answered and what is still needed
+}
+
+// UnmarshalJSON keeps the whole document beside what is named.
+func (a *DecisionAnswer) UnmarshalJSON(raw []byte) error {
+	type named DecisionAnswer
+	if err := json.Unmarshal(raw, (*named)(a)); err != nil {
+		return err
+	}
+	a.Raw = append(json.RawMessage(nil), raw...)
+	return nil
 }
 
 // Decide answers a card. A decision without a DecisionID gets one here, and

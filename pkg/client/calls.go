@@ -31,9 +31,10 @@ type Call struct {
 type Attempt struct {
 	Fence      int64     `json:"fence"`
 	Worker     string    `json:"worker,omitzero"`
-	State      string    `json:"state,omitzero"`
 	StartedAt  time.Time `json:"startedAt,omitzero"`
-	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	FinishedAt time.Time `json:"finishedAt,omitzero"` // zero while it runs
+	Outcome    string    `json:"outcome,omitzero"`
+	Detail     string    `json:"detail,omitzero"`
 }
 
 // UnmarshalJSON keeps the whole document beside what is named.

@@ -10,19 +10,21 @@ import (
 // Continuation is the one dispatch that lets a conversation go on after a
 // turn. Its id is its turn's.
 type Continuation struct {
-	ID         string            `json:"id"`
-	Topic      string            `json:"topic"`
-	Turn       string            `json:"turn"`
-	MessageID  string            `json:"messageId,omitzero"`
-	State      string            `json:"state"` // ready, dispatched, accepted, failed, superseded
-	Generation int               `json:"generation,omitzero"`
-	Version    int64             `json:"version,omitzero"`
-	Sink       *Sink             `json:"sink,omitzero"`
-	Attempts   int               `json:"attempts,omitzero"`
-	LastError  string            `json:"lastError,omitzero"`
-	ReadyAt    time.Time         `json:"readyAt,omitzero"`
-	AcceptedBy string            `json:"acceptedBy,omitzero"`
-	Notes      []json.RawMessage `json:"notes,omitzero"`
+	ID          string            `json:"id"`
+	Topic       string            `json:"topic"`
+	Turn        string            `json:"turn"`
+	MessageID   string            `json:"messageId,omitzero"`
+	Version     int64             `json:"version,omitzero"`
+	State       string            `json:"state"`               // ready, dispatched, accepted, failed, superseded
+	Generation  int               `json:"generation,omitzero"` // grows when its next turn died
+	Sink        *Sink             `json:"sink,omitzero"`
+	Deliveries  int               `json:"deliveries,omitzero"`
+	ReadyAt     time.Time         `json:"readyAt,omitzero"`
+	NextAt      time.Time         `json:"nextAt,omitzero"` // of the next delivery
+	DeliveredAt time.Time         `json:"deliveredAt,omitzero"`
+	LastError   string            `json:"lastError,omitzero"`
+	AcceptedBy  string            `json:"acceptedBy,omitzero"` // the turn that goes on
+	Notes       []json.RawMessage `json:"notes,omitzero"`      // what the model is told: edited inputs
 }
 
 // ContinuationFilter selects continuations.
