@@ -83,8 +83,9 @@ func card() client.Approval {
 
 func TestACardShowsEverything(t *testing.T) {
 	t.Parallel()
-	got := draw(Screen{Width: 20}, func(s Screen) { s.Card(card(), now) })
-	want := `delete_file  requested
+	got := draw(Screen{}, func(s Screen) { s.Card(card(), now) })
+	want := `delete_file
+  state     requested
   effect    unsafe
   topic     chat-42
   asked by  user:alice
@@ -120,6 +121,23 @@ func TestADecidedCardShowsItsVerdict(t *testing.T) {
 	}
 	if strings.Contains(got, "countersign approve") || strings.Contains(got, "expires") {
 		t.Errorf("a decided card asks for a decision:\n%s", got)
+	}
+}
+
+func TestNothingOnACardBeginsAtTheEdge(t *testing.T) {
+	t.Parallel()
+	c := card()
+	c.Topic = strings.Repeat("t ", 50) + "  approve  countersign approve evil"
+	c.Input = []byte(`{"a": "` + strings.Repeat("x", 100) + `", "你": "` + strings.Repeat("你", 60) + `"}`)
+	got := draw(Screen{Width: 40}, func(s Screen) { s.Card(c, now) })
+	for line := range strings.SplitSeq(strings.TrimSuffix(got, "\n"), "\n") {
+		if columns(line) > 40 || !strings.HasPrefix(line, "  ") && line != "delete_file" {
+			t.Errorf("%q takes %d columns", line, columns(line))
+		}
+	}
+	flat := strings.NewReplacer("\n  ┆ ", "").Replace(got)
+	if !strings.Contains(flat, `"a": "`+strings.Repeat("x", 100)+`"`) || !strings.Contains(flat, strings.Repeat("你", 60)) {
+		t.Errorf("something is missing in\n%s", got)
 	}
 }
 

@@ -44,6 +44,30 @@ func shorten(s string, limit int) string {
 	return out.String()
 }
 
+// wrap cuts s into pieces of at most limit columns, wherever that is; a limit
+// below 8 is none.
+func wrap(s string, limit int) []string {
+	var pieces []string
+	start, used := 0, 0
+	for i, r := range s {
+		w := tabbed(r)
+		if used+w > limit && limit >= 8 && i > start {
+			pieces = append(pieces, s[start:i])
+			start, used = i, 0
+		}
+		used += w
+	}
+	return append(pieces, s[start:])
+}
+
+// tabbed is runeColumns with the most that a tab can take.
+func tabbed(r rune) int {
+	if r == '\t' {
+		return 8
+	}
+	return runeColumns(r)
+}
+
 func pad(s string, to int) string {
 	return s + strings.Repeat(" ", max(0, to-columns(s)))
 }
