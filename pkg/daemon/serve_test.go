@@ -1,0 +1,105 @@
+package daemon_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/countersign/countersign/pkg/daemon"
+)
+
+func TestATakenAddressNamesItsHolderAndTheSetting(t *testing.T) {
+	t.Parallel()
+	taken := listen(t)
+	_, err := daemon.Listen(taken.Addr().String(), "--listen or COUNTERSIGN_LISTEN")
+	for _, want := range []string{fmt.Sprint("pid ", os.Getpid()), "--listen or COUNTERSIGN_LISTEN"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Listen = %v, want an error with %q", err, want)
+		}
+	}
+}
+
+func TestRequestsInProgressEndAndStreamsAreToldTo(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	entered := make(chan struct{})
+	served := make(chan error, 1)
+	go func() {
+		served <- daemon.Serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-daemon.Draining(r.Context())
+			if r.Context().Err() != nil {
+				t.Error("stopping has cancelled a request in progress")
+			}
+			fmt.Fprint(w, "ended well")
+		}))
+	}()
+	answered := make(chan string, 1)
+	go func() { answered <- fetch(t, "http://"+listener.Addr().String()) }()
+	<-entered
+	cancel()
+	if got := <-answered; got != "ended well" {
+		t.Errorf("answer = %q", got)
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+	if _, err := net.Dial("tcp", listener.Addr().String()); err == nil {
+		t.Error("a stopped server still takes connections")
+	}
+}
+
+func TestABodyIsReadUnderADeadlineThatEndsWithIt(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	served := make(chan error, 1)
+	go func() {
+		served <- daemon.Serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(w, r.Body)
+		}))
+	}()
+	response, err := http.Post("http://"+listener.Addr().String(), "text/plain", strings.NewReader("body"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	if text, err := io.ReadAll(response.Body); err != nil || string(text) != "body" {
+		t.Errorf("echo = %q, %v", text, err)
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := daemon.Listen("127.0.0.1:0", "nothing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() }) // some tests close it by serving
+	return listener
+}
+
+func fetch(t *testing.T, url string) string {
+	response, err := http.Get(url)
+	if err != nil {
+		t.Error(err)
+		return ""
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return string(text)
+}
