@@ -34,7 +34,7 @@ func Parse(
 	var helped bool
 	source := &environment{getenv: getenv}
 	parser, err := kong.New(cfg,
-		kong.Name(name), kong.Description(description), kong.UsageOnError(),
+		kong.Name(name), kong.Description(description),
 		kong.Writers(stdout, stdout), kong.Exit(func(int) { helped = true }),
 		kong.ValueFormatter(helpText), kong.Resolvers(source), kong.PostBuild(source.take),
 	)
@@ -130,7 +130,7 @@ func (e *environment) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 func check(flag *kong.Flag, text, source string) error {
 	scratch := reflect.New(flag.Target.Type()).Elem()
 	scanner := kong.Scan().PushTyped(text, kong.FlagValueToken)
-	if err := flag.Parse(scanner, scratch); err != nil {
+	if err := flag.Mapper.Decode(&kong.DecodeContext{Value: flag.Value, Scan: scanner}, scratch); err != nil {
 		return fmt.Errorf("%s: %w", source, err)
 	}
 	return nil
