@@ -72,3 +72,11 @@ func (c *TopicCounters) Add(t TurnStanding, n int) {
 		}
 	}
 }
+
+// Change names a topic and the version that a commit gave it: what a signal
+// is made of.
+type Change struct {
+	Tenant  TenantID
+	Topic   TopicID
+	Version int64
+}

@@ -40,6 +40,7 @@ type DueContinuation struct {
 	Generation  int
 	Deliveries  int
 	Sink        model.Sink
+	Notes       []model.Note
 	Traceparent string
 }
 
@@ -58,7 +59,11 @@ const dueRunColumns = `
 
 const dueContinuationColumns = `
 	select k.tenant_id, k.topic_id, k.turn_id::text, t.message_id, p.version, k.generation, k.deliveries, t.sink_type,
-	       t.sink_target, t.accept_within_ms, t.traceparent
+	       t.sink_target, t.accept_within_ms, t.traceparent,
+	       array(select c.tool from calls c
+	              where c.tenant_id = k.tenant_id and c.turn_id = k.turn_id and c.edited order by c.part),
+	       array(select c.tool_call_id from calls c
+	              where c.tenant_id = k.tenant_id and c.turn_id = k.turn_id and c.edited order by c.part)
 	  from continuations k
 	  join turns t using (tenant_id, turn_id)
 	  join topics p on p.tenant_id = k.tenant_id and p.topic_id = k.topic_id
@@ -137,8 +142,12 @@ func scanDueRun(row pgx.CollectableRow) (r DueRun, err error) {
 func scanDueContinuation(row pgx.CollectableRow) (c DueContinuation, err error) {
 	var target string
 	var accept int64
+	var tools, toolCallIDs []string
 	err = row.Scan(&c.Tenant, &c.Topic, &c.Turn, &c.Message, &c.Version, &c.Generation, &c.Deliveries, &c.Sink.Type, &target,
-		&accept, &c.Traceparent)
+		&accept, &c.Traceparent, &tools, &toolCallIDs)
+	for i := range tools {
+		c.Notes = append(c.Notes, model.EditNote(tools[i], toolCallIDs[i]))
+	}
 	c.Sink = sinkOf(c.Sink.Type, target, accept)
 	return c, err
 }

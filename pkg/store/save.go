@@ -132,7 +132,7 @@ func scanTopic(row pgx.Row) (t model.Topic, err error) {
 func (u *unit) changes() []Change {
 	out := make([]Change, 0, len(u.topics))
 	for id, t := range u.topics {
-		out = append(out, Change{u.tenant, id, t.Version})
+		out = append(out, Change{Tenant: u.tenant, Topic: id, Version: t.Version})
 	}
 	return out
 }

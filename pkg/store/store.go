@@ -27,13 +27,8 @@ type Store struct {
 	changed func([]Change)
 }
 
-// Change names a topic and the version that a commit gave it. It is what a
-// signal is made of.
-type Change struct {
-	Tenant  model.TenantID
-	Topic   model.TopicID
-	Version int64
-}
+// Change names a topic and the version that a commit gave it.
+type Change = model.Change
 
 // Options are what a store may be told.
 type Options struct {

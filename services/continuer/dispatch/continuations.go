@@ -1,0 +1,157 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/continuer/sink"
+)
+
+// dispatchContinuations hands ready continuations to their sinks. Delivery is
+// not acceptance: one that nobody accepts within its time is due again.
+func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueContinuation) {
+	var messages []bus.ContinuationMessage
+	byID := map[string]store.DueContinuation{}
+	for _, c := range due {
+		id := deliveryID(c)
+		if !d.marks.begin(id) {
+			continue
+		}
+		if c.Sink.Type == model.SinkWebhook {
+			d.continueByWebhook(ctx, c)
+			continue
+		}
+		byID[id] = c
+		messages = append(messages, bus.ContinuationMessage{Tenant: c.Tenant, Sink: c.Sink.Name, ID: id, Body: continuationReady(c),
+			Traceparent: d.step(ctx, "continue", c.Traceparent, "turn", string(c.Turn))})
+	}
+	if len(messages) == 0 {
+		return
+	}
+	acked, err := d.bus.PublishContinuations(ctx, messages)
+	for _, m := range acked {
+		c := byID[m.ID]
+		d.marks.delivered(c)
+		delete(byID, m.ID)
+	}
+	for id := range byID {
+		d.marks.abandon(id)
+	}
+	d.account(ctx, "continuations", len(messages), len(acked), err)
+}
+
+// deliveryID names one delivery: a redelivery that is meant is another
+// message.
+func deliveryID(c store.DueContinuation) string {
+	return fmt.Sprintf("%s:%d:%d", c.Turn, c.Generation, c.Deliveries)
+}
+
+// webhookID names the continuation over all of its deliveries, so that a
+// receiver knows one that it had before.
+func webhookID(c store.DueContinuation) string {
+	return fmt.Sprintf("cont_%s_%d", c.Turn, c.Generation)
+}
+
+// continuationReady is the continuation as it is delivered: ids only, and the
+// notes. Whoever gets it reads the rows.
+func continuationReady(c store.DueContinuation) []byte {
+	notes := c.Notes
+	if notes == nil {
+		notes = []model.Note{}
+	}
+	body, _ := json.Marshal(event{Type: "continuation.ready", Timestamp: time.Now().UTC(), Data: continuationData{
+		ContinuationID: c.Turn, Topic: c.Topic, Turn: c.Turn, MessageID: c.Message, Version: c.Version, Notes: notes,
+	}})
+	return body
+}
+
+type continuationData struct {
+	ContinuationID model.TurnID    `json:"continuationId"`
+	Topic          model.TopicID   `json:"topic"`
+	Turn           model.TurnID    `json:"turn"`
+	MessageID      model.MessageID `json:"messageId"`
+	Version        int64           `json:"version"`
+	Notes          []model.Note    `json:"notes"`
+}
+
+// continueByWebhook takes the continuation for one delivery and sends it,
+// beside whatever else is dispatched.
+func (d *Dispatcher) continueByWebhook(ctx context.Context, c store.DueContinuation) {
+	d.send(ctx, func(ctx context.Context) {
+		defer d.marks.abandon(deliveryID(c))
+		mine, err := d.store.LeaseDelivery(ctx, c, deliveryLease)
+		if err != nil || !mine {
+			return
+		}
+		err = d.deliver(ctx, c.Tenant, sink.Delivery{ID: webhookID(c), URL: c.Sink.URL, Body: continuationReady(c),
+			Traceparent: d.step(ctx, "continue", c.Traceparent, "turn", string(c.Turn))})
+		if err == nil {
+			d.marks.delivered(c)
+			d.account(ctx, "webhooks", 1, 1, nil)
+			return
+		}
+		d.account(ctx, "webhooks", 1, 0, err)
+		if err := d.store.DeliveryFailed(ctx, c, err.Error(), again(err, c.Deliveries)); err != nil {
+			d.log.WarnContext(ctx, "a failed delivery could not be recorded, its lease will run out", "turn", c.Turn, "err", err)
+		}
+	})
+}
+
+// callByWebhook tells a caller by its webhook; one that does not answer is
+// told again by the sweep.
+func (d *Dispatcher) callByWebhook(ctx context.Context, r store.DueRun, body []byte) {
+	d.send(ctx, func(ctx context.Context) {
+		err := d.deliver(ctx, r.Tenant, sink.Delivery{ID: "call_" + runID(r), URL: r.Sink.URL, Body: body,
+			Traceparent: d.step(ctx, "dispatch call", r.Traceparent, "call", string(r.Call))})
+		d.marks.hinted(r.Tenant, r.Call, r.Fence, int64(r.Published)) // told or not: the next try is the sweep's, not at once
+		d.account(ctx, "webhooks", 1, b2i(err == nil), err)
+	})
+}
+
+func (d *Dispatcher) deliver(ctx context.Context, tenant model.TenantID, delivery sink.Delivery) error {
+	secrets, err := d.store.SigningSecrets(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	delivery.Secrets = secrets
+	return d.webhook.Send(ctx, delivery)
+}
+
+// again is when a failed delivery is tried again: as the receiver asked, or
+// by the backoff.
+func again(err error, deliveries int) time.Duration {
+	if f, ok := errors.AsType[*sink.Failure](err); ok && f.RetryAfter > 0 {
+		return min(f.RetryAfter, time.Hour)
+	}
+	return sink.Backoff(deliveries)
+}
+
+// send runs one webhook in the background on its own clock: a delivery that
+// has begun is not broken off when the service stops. When too many are under
+// way it leaves the row to the sweep.
+func (d *Dispatcher) send(ctx context.Context, do func(context.Context)) {
+	select {
+	case d.flight <- struct{}{}:
+	case <-ctx.Done():
+		return
+	}
+	go func() {
+		defer func() { <-d.flight }()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deliveryLease)
+		defer cancel()
+		do(ctx)
+	}()
+}
+
+func b2i(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

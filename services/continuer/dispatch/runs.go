@@ -1,0 +1,96 @@
+package dispatch
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// dispatchRuns hints at queued runs: to the workers over JetStream, to a
+// caller by its sink.
+func (d *Dispatcher) dispatchRuns(ctx context.Context, runs []store.DueRun) {
+	var hints []bus.RunHint
+	var calls []store.DueRun
+	for _, r := range runs {
+		switch {
+		case !d.marks.begin(runID(r)):
+		case r.Executor == model.ExecutorCaller:
+			calls = append(calls, r)
+		default:
+			hints = append(hints, bus.RunHint{Tenant: r.Tenant, Call: r.Call, Fence: r.Fence, Publish: int64(r.Published),
+				Traceparent: d.step(ctx, "dispatch run", r.Traceparent, "call", string(r.Call))})
+		}
+	}
+	if len(hints) > 0 {
+		acked, err := d.bus.PublishRuns(ctx, hints)
+		for _, h := range acked {
+			d.marks.hinted(h.Tenant, h.Call, h.Fence, h.Publish)
+		}
+		d.account(ctx, "runs", len(hints), len(acked), err)
+		d.forget(runs)
+	}
+	d.tellCallers(ctx, calls)
+}
+
+func runID(r store.DueRun) string { return hintID(r.Call, r.Fence, int64(r.Published)) }
+
+// forget lets runs that are not marked be tried again.
+func (d *Dispatcher) forget(runs []store.DueRun) {
+	for _, r := range runs {
+		d.marks.abandon(runID(r))
+	}
+}
+
+// tellCallers tells backends that calls are theirs to run.
+func (d *Dispatcher) tellCallers(ctx context.Context, calls []store.DueRun) {
+	var messages []bus.ContinuationMessage
+	byID := map[string]store.DueRun{}
+	for _, r := range calls {
+		body := callReady(r)
+		if r.Sink.Type == model.SinkWebhook {
+			d.callByWebhook(ctx, r, body)
+			continue
+		}
+		byID[runID(r)] = r
+		messages = append(messages, bus.ContinuationMessage{Tenant: r.Tenant, Sink: r.Sink.Name, ID: runID(r), Body: body,
+			Traceparent: d.step(ctx, "dispatch call", r.Traceparent, "call", string(r.Call))})
+	}
+	if len(messages) == 0 {
+		return
+	}
+	acked, err := d.bus.PublishContinuations(ctx, messages)
+	for _, m := range acked {
+		r := byID[m.ID]
+		d.marks.hinted(r.Tenant, r.Call, r.Fence, int64(r.Published))
+	}
+	d.account(ctx, "calls", len(messages), len(acked), err)
+	d.forget(calls)
+}
+
+// callReady is what a caller's sink gets when a call is queued for it: ids
+// only.
+func callReady(r store.DueRun) []byte {
+	body, _ := json.Marshal(event{Type: "call.ready", Timestamp: time.Now().UTC(), Data: callData{
+		CallID: r.Call, Topic: r.Topic, Turn: r.Turn, MessageID: r.Message, ToolCallID: r.ToolCallID,
+	}})
+	return body
+}
+
+// event is the envelope of everything that a sink gets.
+type event struct {
+	Type      string    `json:"type"`
+	Timestamp time.Time `json:"timestamp"`
+	Data      any       `json:"data"`
+}
+
+type callData struct {
+	CallID     model.CallID    `json:"callId"`
+	Topic      model.TopicID   `json:"topic"`
+	Turn       model.TurnID    `json:"turn"`
+	MessageID  model.MessageID `json:"messageId"`
+	ToolCallID string          `json:"toolCallId"`
+}
