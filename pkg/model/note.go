@@ -1,36 +1,27 @@
 package model
 
-import (
-	"fmt"
-	"strings"
-	"unicode/utf8"
-)
-
-// NotePart is the type of the part that carries a [Note] in a message.
-const NotePart = "data-countersign-note"
-
-// Note tells the model what people did to a call that its part cannot say.
+// Note tells the model what happened outside of it: a person changed a
+// call's input. The delivered continuation lists it, and registering the next
+// turn puts it, as a data-countersign-note part, behind that turn's
+// step-start.
 type Note struct {
-	Text       string `json:"text"`
 	ToolCallID string `json:"toolCallId"`
+	Text       string `json:"text"`
 }
 
-// maxNoteInput bounds the input that a note repeats, in bytes: the part of
-// the call has the whole of it.
-const maxNoteInput = 2000
-
-// EditNote says that a person changed a call's input, and what it became.
-func EditNote(toolCallID, tool string, input []byte) Note {
-	shown := strings.ToValidUTF8(string(input), "\uFFFD")
-	if len(shown) > maxNoteInput {
-		cut := maxNoteInput
-		for !utf8.RuneStart(shown[cut]) {
-			cut--
+// EditNotes are the notes about the turn's edited calls, in their order.
+func (t *Turn) EditNotes() []Note {
+	var out []Note
+	for _, c := range t.Calls {
+		if c.Edited {
+			out = append(out, EditNote(c.Tool.Name, c.ToolCallID))
 		}
-		shown = fmt.Sprintf("%s … (%d more bytes)", shown[:cut], len(shown)-cut)
 	}
-	return Note{
-		Text:       fmt.Sprintf("A person changed the input of the call %s of %s before approving it. It is now: %s", toolCallID, tool, shown),
-		ToolCallID: toolCallID,
-	}
+	return out
+}
+
+// EditNote is the note about one edited call.
+func EditNote(tool, toolCallID string) Note {
+	return Note{toolCallID, "A person changed the input of " + tool + " before answering. " +
+		"The call stands with the changed input, which the history shows."}
 }
