@@ -1,0 +1,34 @@
+# Every target says in one line what it does; plain "make" prints them.
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/countersign/countersign/pkg/daemon.version=$(VERSION)
+PROGRAMS := ./cmd/countersign ./services/api ./services/continuer ./services/worker
+
+.DEFAULT_GOAL := help
+.PHONY: help dev test lint build bench
+
+help: ## Print this list.
+	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do printf 'make %-8s %s\n' "$$target" "$$text"; done
+
+dev: ## Run everything in one process with a demo; ARGS="--listen 127.0.0.1:9000" passes flags.
+	@scripts/setup.sh postgres redis
+	@go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/countersign
+	bin/countersign dev $(ARGS)
+
+test: ## Vet, check the format, and run every test under the race detector, on real servers.
+	@scripts/setup.sh postgres redis compiler node
+	go vet ./...
+	@unformatted=$$(gofmt -l $$(ls -d */ | grep -v node_modules)); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	go test -race -shuffle=on -count=1 -timeout=30m ./...
+
+lint: ## Run golangci-lint; the first time it is built, which takes minutes.
+	go build -C tools/lint -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	bin/golangci-lint run ./...
+
+build: ## Build static programs into bin/.
+	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
+
+bench: ## Measure round trips per second beside the limit of this machine's Postgres; ARGS passes flags.
+	@scripts/setup.sh postgres redis
+	@go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/countersign
+	bin/countersign bench $(ARGS)
