@@ -1,0 +1,215 @@
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/policy"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/worker/tool"
+)
+
+const (
+	// prepareTimeout bounds connecting to a tool's server.
+	prepareTimeout = 15 * time.Second
+	// prepareFor is how long preparation is tried before the call is stopped.
+	prepareFor = 15 * time.Minute
+	// commitTimeout bounds a wait for a commit; the commit itself goes on.
+	commitTimeout = 20 * time.Second
+)
+
+// later says that the call cannot be run now, and when to look again.
+type later struct {
+	after time.Duration
+	why   error
+}
+
+func (l *later) Error() string { return fmt.Sprintf("to be tried again in %s: %v", l.after, l.why) }
+func (l *later) Unwrap() error { return l.why }
+
+func isLater(err error) (time.Duration, bool) {
+	if l, ok := errors.AsType[*later](err); ok {
+		return l.after, true
+	}
+	return 0, false
+}
+
+// call takes one call from its row to its committed result. nil means that
+// the hint is done with: the call was run, stopped, or is somebody else's.
+func (w *Worker) call(tenant model.TenantID, id model.CallID, traceparent string) error {
+	ctx := w.traced(traceparent)
+	p, err := w.read(ctx, tenant, id)
+	if err != nil || p.Call.Run != model.RunQueued {
+		return err
+	}
+	if traceparent == "" {
+		ctx = w.traced(p.Traceparent)
+	}
+	ctx, span := w.tracer.Start(ctx, "run "+p.Call.Tool.Name, trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(attribute.String("countersign.call", string(id)), attribute.String("countersign.topic", string(p.Topic))))
+	defer span.End()
+	if text, stopped := forbidden(tenant, p); stopped {
+		return w.store.StopQueued(ctx, tenant, id, text)
+	}
+	ready, err := w.prepare(ctx, tenant, p)
+	if err != nil || ready == nil {
+		return err
+	}
+	return w.claimAndRun(ctx, tenant, p, ready)
+}
+
+func (w *Worker) read(ctx context.Context, tenant model.TenantID, id model.CallID) (store.Prepared, error) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
+	return w.store.Prepare(ctx, tenant, id)
+}
+
+// forbidden asks again, right before the run, what may have changed since the
+// approval: the bytes, the definition, the denies (I5).
+func forbidden(tenant model.TenantID, p store.Prepared) (text string, stop bool) {
+	c := p.Call
+	digest := model.Digest(tenant, c.ID, c.Tool.Name, c.Tool.Definition, p.Input)
+	switch {
+	case !bytes.Equal(digest, c.Digest):
+		return "The input is not the one that was approved. The tool did not run.", true
+	case p.Current == nil:
+		return "The tool is gone. It did not run.", true
+	case !bytes.Equal(p.Current, c.Tool.Definition):
+		return "The tool's definition changed after it was approved. The tool did not run.", true
+	}
+	subject := policy.Subject{Tool: p.Definition, Server: p.Server, Known: true}
+	if reason, denied := policy.Denied(subject, p.Policies); denied {
+		return reason + " The tool did not run.", true
+	}
+	return "", false
+}
+
+// prepare connects to the tool without an effect. A call that cannot be
+// prepared for good, or not for a quarter of an hour, is stopped; then there
+// is neither a ready tool nor an error.
+func (w *Worker) prepare(ctx context.Context, tenant model.TenantID, p store.Prepared) (tool.Ready, error) {
+	begin := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	runner, err := w.tools.Runner(p)
+	var ready tool.Ready
+	if err == nil {
+		ready, err = runner.Prepare(ctx)
+	}
+	w.meters.step(ctx, "prepare", begin, err)
+	switch {
+	case err == nil:
+		return ready, nil
+	case errors.Is(err, tool.ErrForGood), time.Since(p.Call.QueuedAt) > prepareFor:
+		text := fmt.Sprintf("The tool could not be prepared: %v. It did not run.", err)
+		return nil, w.store.StopQueued(context.WithoutCancel(ctx), tenant, p.Call.ID, text)
+	}
+	w.log.InfoContext(ctx, "a tool could not be prepared, it is tried again", "call", p.Call.ID, "tool", p.Call.Tool.Name, "err", err)
+	return nil, &later{after: 5 * time.Second, why: err}
+}
+
+func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store.Prepared, ready tool.Ready) error {
+	defer ready.Release()
+	if w.hard.Err() != nil {
+		return &later{after: time.Second, why: w.hard.Err()}
+	}
+	token, begin := model.NewToken(), time.Now()
+	claimed, err := w.store.Claim(ctx, tenant, p.Call.ID, model.Claim{
+		Token: token, Worker: w.o.Name, Lease: w.o.Lease, Digest: p.Call.Digest,
+	})
+	w.meters.step(ctx, "claim", begin, err)
+	if err != nil {
+		return notClaimed(err)
+	}
+	w.meters.waited(ctx, time.Since(p.Call.QueuedAt))
+	run := w.owned.add(tenant, p.Call.ID, claimed.Call.Fence, token, begin.Add(w.o.Lease))
+	defer w.owned.remove(run)
+	result := w.run(ctx, p, ready, run)
+	return w.finish(ctx, tenant, p.Call.ID, run, result)
+}
+
+// notClaimed: a call that somebody else has, or that was stopped, is done
+// with as far as this hint goes. One that waits for its next attempt is
+// hinted at again by the sweep.
+func notClaimed(err error) error {
+	if errors.Is(err, model.ErrNotClaimable) || errors.Is(err, model.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// run sends the call, within the tool's time and never beyond the lease.
+func (w *Worker) run(ctx context.Context, p store.Prepared, ready tool.Ready, run *ownedRun) model.Result {
+	timeout := time.Duration(p.Definition.Timeout)
+	if run.left() < w.o.Lease/2 {
+		// The claim was found late: too little is left of its lease.
+		return model.Result{Kind: model.ResultNothingSent, Text: "the claim took too long"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	stop := context.AfterFunc(w.hard, cancel)
+	defer stop()
+	run.cancelWith(cancel)
+	begin := time.Now()
+	result := w.protect(ctx, ready, tool.Call{ID: p.Call.ID, Attempt: run.fence, IdempotencyKey: string(p.Call.ID), Input: p.Input})
+	w.meters.ran(ctx, p.Call.Tool.Name, string(result.Kind), time.Since(begin))
+	return result
+}
+
+// protect turns a panic of an executor into what it is: an unknown outcome.
+func (w *Worker) protect(ctx context.Context, ready tool.Ready, c tool.Call) (result model.Result) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.ErrorContext(ctx, "a tool's executor panicked", "call", c.ID, "panic", r)
+			result = model.Result{Kind: model.ResultUnknown, Text: "The tool's executor failed while it ran."}
+		}
+	}()
+	return ready.Run(ctx, c)
+}
+
+// finish commits the result. While the database is away it tries again until
+// the lease has run out; then the sweep has judged the attempt by its effect,
+// and what the result would still change is accepted at most as a late one.
+func (w *Worker) finish(ctx context.Context, tenant model.TenantID, call model.CallID, run *ownedRun, r model.Result) error {
+	begin := time.Now()
+	ctx = context.WithoutCancel(ctx)
+	for {
+		attempt, cancel := context.WithTimeout(ctx, commitTimeout)
+		_, err := w.store.Finish(attempt, tenant, call, run.fence, run.token, r)
+		cancel()
+		if err == nil || !retryable(err) || run.left() < -w.o.Lease || w.hard.Err() != nil {
+			w.meters.step(ctx, "finish", begin, err)
+			return w.finished(ctx, call, err)
+		}
+		w.log.WarnContext(ctx, "a result could not be committed, it is tried again", "call", call, "err", err)
+		time.Sleep(time.Second)
+	}
+}
+
+func retryable(err error) bool {
+	return !errors.Is(err, model.ErrFenceLost) && !errors.Is(err, model.ErrNotFound) && !errors.Is(err, model.ErrResultConflict) &&
+		!errors.Is(err, model.ErrIllegalTransition)
+}
+
+// finished: an attempt that was taken away is no fault of this hint.
+func (w *Worker) finished(ctx context.Context, call model.CallID, err error) error {
+	if errors.Is(err, model.ErrFenceLost) {
+		w.log.WarnContext(ctx, "the attempt was taken away before its result", "call", call)
+		return nil
+	}
+	return err
+}
+
+// traced gives a context with the trace that registered the turn, detached
+// from whatever stops the intake: work that has begun is finished.
+func (w *Worker) traced(traceparent string) context.Context {
+	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
+}
