@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -19,7 +20,7 @@ import (
 const actAs = "DAEMON_TEST_ACT_AS"
 
 func TestMain(m *testing.M) {
-	behaviours := map[string]func(context.Context, []string, func(string) string, io.Writer) error{
+	behaviours := map[string]daemon.Command{
 		"help": func(context.Context, []string, func(string) string, io.Writer) error { return daemon.ErrHelp },
 		"fail": func(context.Context, []string, func(string) string, io.Writer) error {
 			return errors.New("no database")
@@ -88,8 +89,23 @@ func TestTheFirstSignalStopsAndTheSecondExitsAtOnce(t *testing.T) {
 	}
 }
 
-func program(behaviour string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0])
+func TestEveryProgramCanAskWhetherAnotherIsWell(t *testing.T) {
+	t.Parallel()
+	health := daemon.NewHealth(daemon.NewLogger(t.Output(), "json", "info"))
+	server := httptest.NewServer(health.Handler(nil))
+	defer server.Close()
+	ask := func() error { return program("fail", "healthcheck", server.URL+"/readyz").Run() }
+	if err := ask(); err != nil {
+		t.Errorf("asking a ready service = %v", err)
+	}
+	health.Drain()
+	if err := ask(); err == nil {
+		t.Error("asking a draining service succeeds")
+	}
+}
+
+func program(behaviour string, args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), actAs+"="+behaviour)
 	return cmd
 }
