@@ -84,10 +84,10 @@ func (s *Store) registerAll(ctx context.Context, tenant model.TenantID, items []
 		if err := t.trip(ctx, r.read); err != nil {
 			return err
 		}
-		out = r.judge()
 		if r.again {
 			return errRepeat
 		}
+		out = r.judge()
 		changed, err := r.dirty()
 		if err != nil || !changed {
 			return err
