@@ -1,0 +1,230 @@
+// Package deployments_test keeps what is deployed honest: the database roles,
+// the permissions on NATS and the compose file are run or loaded as they
+// stand, with the code that they are for.
+package deployments_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/countersign/countersign/internal/localservers/testservers"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+func TestMain(m *testing.M) { testservers.Main(m) }
+
+const tenant = model.TenantID("acme")
+
+// One call goes its whole way while each service uses its own role.
+func TestEachRoleMayDoItsServicesPart(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	url := grantedDatabase(t)
+	api, continuer, worker := storeAs(t, url, "api"), storeAs(t, url, "continuer"), storeAs(t, url, "worker")
+
+	must(t, api.EnsureTenant(ctx, tenant))
+	definition := model.ToolDefinition{
+		Name: "delete_file", Effect: model.EffectUnsafe, Executor: model.ExecutorWorker, MaxAttempts: 3,
+		Timeout: model.Duration(time.Second), HTTP: &model.HTTPTarget{Method: "POST", URL: "http://tool.example"},
+	}
+	_, err := api.PutTool(ctx, model.Tool{Tenant: tenant, Definition: definition}, "key:ops", "api")
+	must(t, err)
+	registered, err := api.Register(ctx, asking(t, definition))
+	must(t, err)
+	call := registered.Turn.Calls[0]
+	_, err = api.Decide(ctx, tenant, model.Decision{
+		ID: model.NewToken(), Approval: call.Approval.ID, Approved: true, Channel: "api", Content: digest("yes"),
+		By: model.Principal{Tenant: tenant, Key: "ops", Subject: "user:bob", Roles: []model.Role{model.RoleApprover}},
+	})
+	must(t, err)
+
+	due, err := continuer.DueAnywhere(ctx, 0, 0, 10)
+	must(t, err)
+	if len(due.Runs) != 1 {
+		t.Fatalf("the continuer sees %d runs due, want 1", len(due.Runs))
+	}
+	sweep(t, continuer)
+
+	_, err = worker.Prepare(ctx, tenant, call.ID)
+	must(t, err)
+	claimed, err := worker.Claim(ctx, tenant, call.ID, model.Claim{Token: "t", Worker: "w", Lease: time.Minute, Digest: call.Digest})
+	must(t, err)
+	finished, err := worker.Finish(ctx, tenant, call.ID, claimed.Call.Fence, "t",
+		model.Result{Kind: model.ResultSucceeded, Output: []byte(`true`)})
+	must(t, err)
+	if got := finished.Turn.State(); got != model.TurnContinuing {
+		t.Errorf("the turn is %s, want %s", got, model.TurnContinuing)
+	}
+	_, err = continuer.SigningSecrets(ctx, tenant)
+	must(t, err)
+	_, err = api.Cancel(ctx, tenant, "chat", "", "key:ops", "api")
+	must(t, err)
+}
+
+func sweep(t *testing.T, continuer *store.Store) {
+	t.Helper()
+	for name, once := range map[string]func(context.Context) (int, error){
+		"expire": continuer.ExpireApprovals, "lapse": continuer.LapseHolds, "leases": continuer.LoseLeases,
+		"unclaimed": continuer.StopUnclaimed, "dead": continuer.CloseDeadTurns, "failed": continuer.FailContinuations,
+	} {
+		if _, err := once(t.Context()); err != nil {
+			t.Errorf("sweep %s: %v", name, err)
+		}
+	}
+}
+
+// What a service never does, its role may not do, whoever speaks through it.
+func TestNoRoleMayDoAnotherOnesPart(t *testing.T) {
+	t.Parallel()
+	url := grantedDatabase(t)
+	for _, c := range []struct{ role, statement string }{
+		{"worker", "insert into decisions default values"},
+		{"continuer", "insert into decisions default values"},
+		{"worker", "insert into approvals default values"},
+		{"worker", "insert into calls default values"},
+		{"worker", "select from keys"},
+		{"worker", "select from signing_secrets"},
+		{"worker", "update policies set rule = rule"},
+		{"continuer", "select from keys"},
+		{"continuer", "update tools set name = name"},
+		{"continuer", "update policies set rule = rule"},
+		{"continuer", "insert into attempts default values"},
+		{"api", "update decisions set reason = ''"},
+		{"api", "delete from calls"},
+		{"api", "update tool_definitions set hash = hash"},
+		{"api", "create table mine ()"},
+		{"api", "alter table audit disable trigger all"},
+		{"api", "update audit set actor = ''"},
+		{"continuer", "delete from audit"},
+		{"worker", "truncate audit"},
+		{"api", "update transitions set to_state = to_state"},
+	} {
+		conn := connectAs(t, url, c.role)
+		_, err := conn.Exec(t.Context(), c.statement)
+		const insufficientPrivilege = "42501"
+		if failed, is := errors.AsType[*pgconn.PgError](err); !is || failed.Code != insufficientPrivilege {
+			t.Errorf("%s: %q = %v, want it refused for lack of privilege", c.role, c.statement, err)
+		}
+	}
+}
+
+// A table that a migration adds has to be thought of in roles.sql.
+func TestEveryTableIsGrantedToSomebody(t *testing.T) {
+	t.Parallel()
+	conn := connect(t, grantedDatabase(t))
+	rows, err := conn.Query(t.Context(), `
+		select c.relname
+		  from pg_class c
+		 where c.relnamespace = 'public'::regnamespace and c.relkind in ('r', 'p') and c.relname <> 'goose_db_version'
+		   and not has_table_privilege('countersign_api', c.oid, 'select')`)
+	must(t, err)
+	forgotten, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	must(t, err)
+	if len(forgotten) > 0 {
+		t.Errorf("roles.sql does not mention %s", strings.Join(forgotten, ", "))
+	}
+}
+
+// granting is held while the roles are made: they belong to the whole server,
+// which the tests share.
+var granting sync.Mutex
+
+// grantedDatabase returns the owner's URL of a database with schema and roles.
+func grantedDatabase(t *testing.T) string {
+	t.Helper()
+	url := testservers.Database(t, store.Migrate)
+	granting.Lock()
+	defer granting.Unlock()
+	for range 2 { // the second time changes nothing
+		psql := exec.CommandContext(t.Context(), findPSQL(t), "--no-psqlrc", "--file", "roles.sql", url)
+		psql.Env = append(os.Environ(), "API_PASSWORD=api's", "CONTINUER_PASSWORD=continuer", "WORKER_PASSWORD=worker")
+		if output, err := psql.CombinedOutput(); err != nil {
+			t.Fatalf("psql: %v\n%s", err, output)
+		}
+	}
+	return url
+}
+
+// findPSQL looks where Postgres itself is looked for.
+func findPSQL(t *testing.T) string {
+	t.Helper()
+	if path, err := exec.LookPath("psql"); err == nil {
+		return path
+	}
+	found, _ := filepath.Glob("/usr/lib/postgresql/*/bin/psql")
+	if len(found) == 0 {
+		t.Fatal("psql is missing: install it (Debian, Ubuntu: apt-get install postgresql-client)")
+	}
+	return found[len(found)-1]
+}
+
+func storeAs(t *testing.T, url, service string) *store.Store {
+	t.Helper()
+	s, err := store.New(urlAs(url, service), store.Options{})
+	must(t, err)
+	t.Cleanup(s.Close)
+	return s
+}
+
+func connectAs(t *testing.T, url, service string) *pgx.Conn {
+	t.Helper()
+	return connect(t, urlAs(url, service))
+}
+
+func urlAs(url, service string) string {
+	return strings.Replace(url, "countersign@", "countersign_"+service+"@", 1)
+}
+
+func connect(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	must(t, err)
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	return conn
+}
+
+// asking is a turn with one call about which a person is asked.
+func asking(t *testing.T, definition model.ToolDefinition) store.Registration {
+	t.Helper()
+	_, hash, err := definition.Encode()
+	must(t, err)
+	id, input := model.NewCallID(), []byte(`{}`)
+	call := store.NewCall{Input: input, Call: model.Call{
+		ID: id, ToolCallID: "call_1", Part: 1, State: model.CallApprovalRequested,
+		Tool: model.CallTool{Name: definition.Name, Definition: hash, Effect: definition.Effect,
+			Executor: definition.Executor, MaxAttempts: definition.MaxAttempts},
+		Digest:   model.Digest(tenant, id, definition.Name, hash, input),
+		Approval: &model.Approval{ID: model.NewApprovalID(), State: model.ApprovalRequested, Rule: model.Requirement{Quorum: 1}},
+	}}
+	return store.Registration{
+		Tenant: tenant, Topic: "chat", Message: "msg_1", WhileOpen: store.WhileOpenBlock, Content: digest("turn"),
+		Turn: model.Turn{Execution: model.ExecuteWhenDecided, RequestedBy: "user:alice",
+			Sink: model.Sink{Type: model.SinkNone, AcceptWithin: time.Minute}},
+		Parts: store.Parts{[]byte(`{"type":"step-start"}`), nil}, Calls: []store.NewCall{call},
+		Expiry: time.Hour, Actor: "key:backend", Channel: "api",
+	}
+}
+
+func digest(text string) []byte {
+	sum := sha256.Sum256([]byte(text))
+	return sum[:]
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
