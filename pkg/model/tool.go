@@ -3,6 +3,7 @@ package model
 import (
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"strings"
 	"time"
 )
@@ -143,6 +144,9 @@ func (d Duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d)
 // UnmarshalText reads "30s".
 func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
+	if err != nil {
+		return errors.New(`must be a duration such as "30s" or "24h"`) // the parser's error repeats the text
+	}
 	*d = Duration(parsed)
-	return err
+	return nil
 }

@@ -216,14 +216,21 @@ func (s *Store) configure(
 	return unavailable(err)
 }
 
-// remove deletes one row of the configuration; one that is not there is
-// [model.ErrNotFound], and nothing is written.
+// remove deletes one row of the configuration.
 func (s *Store) remove(ctx context.Context, tenant model.TenantID, actor, channel, action, name, statement string) error {
+	return s.amend(ctx, tenant, actor, channel, action, name, statement, tenant, name)
+}
+
+// amend changes one row of the configuration; one that is not there is
+// [model.ErrNotFound], and nothing is written.
+func (s *Store) amend(
+	ctx context.Context, tenant model.TenantID, actor, channel, action, name, statement string, args ...any,
+) error {
 	found := false
 	err := transact(ctx, s.pool, action, func(t *tx) error {
 		var n int64
 		err := t.trip(ctx, func(b *pgx.Batch) {
-			b.Queue(statement, tenant, name).Exec(func(tag pgconn.CommandTag) error {
+			b.Queue(statement, args...).Exec(func(tag pgconn.CommandTag) error {
 				n = tag.RowsAffected()
 				return nil
 			})

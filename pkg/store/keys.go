@@ -64,21 +64,12 @@ type KeyRow struct {
 
 // PutKey makes or replaces an API key under a name.
 func (s *Store) PutKey(ctx context.Context, tenant model.TenantID, k KeyRow, key, actor, channel string) (created bool, err error) {
-	roles := make([]string, len(k.Roles))
-	for i, r := range k.Roles {
-		roles[i] = string(r)
-	}
-	var sink *string
-	if k.Sink != nil {
-		raw, err := json.Marshal(k.Sink)
-		if err != nil {
-			return false, err
-		}
-		text := string(raw)
-		sink = &text
+	sink, err := encodeSink(k.Sink)
+	if err != nil {
+		return false, err
 	}
 	err = s.configure(ctx, tenant, actor, channel, "key.put", k.Name, func(b *pgx.Batch) error {
-		b.Queue(upsertKey, tenant, k.Name, HashKey(key), roles, k.ActsFor, sink).QueryRow(func(row pgx.Row) error {
+		b.Queue(upsertKey, tenant, k.Name, HashKey(key), roleNames(k.Roles), k.ActsFor, sink).QueryRow(func(row pgx.Row) error {
 			return row.Scan(&created)
 		})
 		return nil
@@ -91,6 +82,37 @@ const upsertKey = `
 	    on conflict (tenant_id, name) do update
 	   set hash = excluded.hash, roles = excluded.roles, acts_for = excluded.acts_for, sink = excluded.sink
 	returning xmax = 0`
+
+// ChangeKey changes what a key may do and leaves the key itself. Errors:
+// [model.ErrNotFound].
+func (s *Store) ChangeKey(ctx context.Context, tenant model.TenantID, k KeyRow, actor, channel string) error {
+	sink, err := encodeSink(k.Sink)
+	if err != nil {
+		return err
+	}
+	return s.amend(ctx, tenant, actor, channel, "key.changed", k.Name, changeKey, tenant, k.Name, roleNames(k.Roles), k.ActsFor, sink)
+}
+
+const changeKey = `
+	update keys set roles = $3, acts_for = $4, sink = $5
+	 where tenant_id = $1 and name = $2`
+
+func roleNames(roles []model.Role) []string {
+	out := make([]string, len(roles))
+	for i, r := range roles {
+		out[i] = string(r)
+	}
+	return out
+}
+
+func encodeSink(sink *model.Sink) (*string, error) {
+	if sink == nil {
+		return nil, nil
+	}
+	raw, err := json.Marshal(sink)
+	text := string(raw)
+	return &text, err
+}
 
 // DeleteKey removes an API key. Errors: [model.ErrNotFound].
 func (s *Store) DeleteKey(ctx context.Context, tenant model.TenantID, name, actor, channel string) error {

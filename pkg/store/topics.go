@@ -147,19 +147,28 @@ func (s *Store) readBatch(ctx context.Context, b *pgx.Batch) error {
 
 // Turn reads one turn with its calls. Errors: [model.ErrNotFound].
 func (s *Store) Turn(ctx context.Context, tenant model.TenantID, id model.TurnID) (*model.Turn, error) {
+	t, _, err := s.TurnInTopic(ctx, tenant, id)
+	return t, err
+}
+
+// TurnInTopic reads one turn with its calls, and its topic as it was at the
+// same moment. Errors: [model.ErrNotFound].
+func (s *Store) TurnInTopic(ctx context.Context, tenant model.TenantID, id model.TurnID) (*model.Turn, model.Topic, error) {
 	u := newUnit(tenant)
 	b := &pgx.Batch{}
 	b.Queue(`begin isolation level repeatable read read only`)
 	b.Queue(selectTurn, tenant, string(id)).Query(u.scanTurns)
 	b.Queue(selectCallsOfTurn, tenant, string(id)).Query(u.scanCalls)
+	b.Queue(selectTopicOfTurn, tenant, string(id)).Query(u.scanTopicsRead)
 	b.Queue(`commit`)
 	if err := s.readBatch(ctx, b); err != nil {
-		return nil, err
+		return nil, model.Topic{}, err
 	}
-	if t := u.turns[id]; t != nil {
-		return t, nil
+	t := u.turns[id]
+	if t == nil || u.seen[t.Topic] == nil {
+		return nil, model.Topic{}, model.ErrNotFound
 	}
-	return nil, model.ErrNotFound
+	return t, *u.seen[t.Topic], nil
 }
 
 const selectTurn = `
