@@ -1,0 +1,88 @@
+package approval
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/strictjson"
+)
+
+// MaxMessages bounds the messages of one request.
+const MaxMessages = 100
+
+// AppendMessages appends messages of people or the system. Errors: [Invalid],
+// and those of [store.Store.AppendMessages].
+func (s *Service) AppendMessages(ctx context.Context, from Origin, topic model.TopicID, req MessagesRequest) (store.Appended, error) {
+	f := &faults{}
+	while := f.whileOpen(req.WhileOpen)
+	if req.Reply {
+		f.add("/reply", "the built-in model loop is not available in this version")
+	}
+	if n := len(req.Messages); n == 0 || n > MaxMessages {
+		f.add("/messages", "must have 1 to %d items", MaxMessages)
+		return store.Appended{}, f.err()
+	}
+	messages := make([]store.NewMessage, len(req.Messages))
+	seen := map[model.MessageID]bool{}
+	for i, raw := range req.Messages {
+		pointer := fmt.Sprintf("/messages/%d", i)
+		m := f.message(pointer, raw)
+		if seen[m.ID] && m.ID != "" {
+			f.add(pointer+"/id", "is used twice in this request")
+		}
+		seen[m.ID], messages[i] = true, m
+	}
+	if err := f.err(); err != nil {
+		return store.Appended{}, err
+	}
+	return s.store.AppendMessages(ctx, from.By.Tenant, topic, messages, while)
+}
+
+// message reads a UIMessage of a user or the system.
+func (f *faults) message(pointer string, raw strictjson.Raw) store.NewMessage {
+	m, ok := readMembers(f, pointer, raw)
+	if !ok {
+		return store.NewMessage{}
+	}
+	for name := range m.values {
+		switch name {
+		case "id", "role", "parts", "metadata":
+		default:
+			f.add(m.at(name), "is not a member that is known here")
+		}
+	}
+	out := store.NewMessage{ID: model.MessageID(m.id("id")), Role: m.text("role", true), Parts: m.values["parts"], Metadata: m.values["metadata"]}
+	if m.has("role") {
+		m.oneOf("role", out.Role, "user", "system")
+	}
+	f.messageParts(m)
+	c := newContent("message-v1")
+	c.texts(out.Role)
+	c.field(out.Parts)
+	c.field(out.Metadata)
+	out.Content = c.sum()
+	return out
+}
+
+func (f *faults) messageParts(m members) {
+	var parts []strictjson.Raw
+	raw := m.values["parts"]
+	if raw == nil || strictjson.Unmarshal(raw, &parts) != nil || len(parts) == 0 || len(parts) > MaxParts {
+		f.add(m.at("parts"), "must be an array of 1 to %d parts", MaxParts)
+		return
+	}
+	for i, p := range parts {
+		part, ok := readMembers(f, fmt.Sprintf("%s/%d", m.at("parts"), i), p)
+		if !ok {
+			continue
+		}
+		switch kind := part.text("type", true); {
+		case isToolPart(kind), kind == "step-start", kind == "reasoning":
+			f.add(part.at("type"), "does not belong into a message of a user or the system")
+		default:
+			checkPlain(part, kind)
+		}
+	}
+}
