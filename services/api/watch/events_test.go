@@ -166,7 +166,9 @@ func TestASilentStreamShowsThatItLives(t *testing.T) {
 // the last status that it has.
 func TestASlowClientIsDroppedAndCatchesUp(t *testing.T) {
 	t.Parallel()
-	n := alone(t, Options{Sweep: never, WriteTimeout: 100 * time.Millisecond})
+	database, nats := testservers.Database(t, store.Migrate), testservers.NATS(t).URL()
+	n := newNode(t, database, nats, Options{Sweep: never, WriteTimeout: 100 * time.Millisecond})
+	patient := newNode(t, database, nats, Options{Sweep: never})
 	say(t, n.store, "t1", "m1", "hi")
 	c := follow(t, n, "t1", "0", nil)
 	c.until(1)
@@ -182,7 +184,7 @@ func TestASlowClientIsDroppedAndCatchesUp(t *testing.T) {
 	})
 	for _, ok := c.next(); ok; _, ok = c.next() { // what was under way still comes
 	}
-	if got := follow(t, n, "t1", "1", nil).until(version); len(got) != int(version) {
+	if got := follow(t, patient, "t1", "1", nil).until(version); len(got) != int(version) {
 		t.Errorf("caught up with %d events at version %d", len(got), version)
 	}
 }

@@ -146,7 +146,9 @@ func deny(ctx context.Context, s *store.Store, c *model.Call) error {
 // eventually polls a condition until its deadline.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); {
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for deadline := time.Now().Add(patience); !holds(); <-poll.C {
 		if time.Now().After(deadline) {
 			t.Fatalf("not so after %s: %s", patience, what)
 		}
@@ -221,7 +223,7 @@ func (c *client) until(version int64) (got []frame) {
 	for {
 		f, ok := c.next()
 		if !ok {
-			c.t.Fatalf("the stream ended before version %d, after %+v", version, got)
+			c.t.Fatalf("the stream ended before version %d, after %v", version, outline(got))
 		}
 		got = append(got, f)
 		if f.id == fmt.Sprint(version) {

@@ -1,0 +1,168 @@
+package watch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/status"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+const (
+	// projectors is the queue group of which one member projects each signal.
+	projectors = "projection"
+	// batch bounds the topics of one query and one trip to Redis.
+	batch = 500
+	// retryAfter is when what could not be projected is tried again.
+	retryAfter = time.Second
+	// maxOwed bounds what waits for a Redis that is away; entries beyond it
+	// expire by themselves within a minute.
+	maxOwed = 100_000
+)
+
+// Cache is where topics are projected to; *status.Cache is one.
+type Cache interface {
+	Get(ctx context.Context, tenant model.TenantID, topics []model.TopicID) (map[model.TopicID]status.Entry, error)
+	Put(ctx context.Context, entries []status.Entry) error
+}
+
+// Projection keeps topics in Redis as their rows are, and reads them from
+// there. It is safe for concurrent use.
+type Projection struct {
+	signals Signals
+	cache   Cache
+	loader  *loader
+	log     *slog.Logger
+	dirty   *bus.Dirty
+}
+
+// NewProjection makes a projection. Reading needs no [Projection.Run].
+func NewProjection(signals Signals, rows Rows, cache Cache, log *slog.Logger) *Projection {
+	return &Projection{
+		signals: signals, cache: cache, loader: newLoader(rows), log: log.With("component", "projection"), dirty: bus.NewDirty(),
+	}
+}
+
+// Run projects what is signalled until ctx ends. Any number of nodes may run
+// it: each signal goes to one of them. A signal that nobody heard leaves an
+// old entry for at most the minute that it lives.
+func (p *Projection) Run(ctx context.Context) error {
+	cancel, err := p.signals.SubscribeSignals(bus.SignalSubscription{
+		Queue:  projectors,
+		Handle: p.dirty.Mark,
+		// Which topics were missed is not known here; their owed signals are
+		// published again, and entries expire.
+		Resync: func() {},
+	})
+	if err != nil {
+		return fmt.Errorf("project topics: %w", err)
+	}
+	defer cancel()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-p.dirty.Wakeup():
+		}
+		if !p.project(ctx) && !rest(ctx, retryAfter) {
+			return nil
+		}
+	}
+}
+
+// project writes all dirty topics. What could not be written is dirty again,
+// and the result is false.
+func (p *Projection) project(ctx context.Context) bool {
+	for {
+		signals := p.dirty.Take()
+		if len(signals) == 0 {
+			return true
+		}
+		for len(signals) > 0 {
+			n := min(batch, len(signals))
+			if err := p.write(ctx, signals[:n]); err != nil && ctx.Err() == nil {
+				p.owe(signals, err)
+				return false
+			}
+			signals = signals[n:]
+		}
+	}
+}
+
+func (p *Projection) write(ctx context.Context, signals []bus.Signal) error {
+	keys := make([]store.TopicKey, len(signals))
+	for i, s := range signals {
+		keys[i] = store.TopicKey{Tenant: s.Tenant, Topic: s.Topic}
+	}
+	entries, err := p.loader.read(ctx, keys)
+	if err != nil {
+		return err
+	}
+	return p.cache.Put(ctx, entries)
+}
+
+// owe marks signals again, so that what Redis holds from before its outage is
+// overwritten as soon as it is back.
+func (p *Projection) owe(signals []bus.Signal, err error) {
+	if !errors.Is(err, status.ErrDown) { // which the cache has logged, once
+		p.log.Warn("cannot project topics, trying again", "topics", len(signals), "error", err)
+	}
+	for _, s := range signals {
+		if p.dirty.Len() < maxOwed {
+			p.dirty.Mark(s)
+		}
+	}
+}
+
+// rest pauses, and tells whether ctx still lasts.
+func rest(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// Topics gives topics as they were projected, in the order asked for; one
+// that does not exist is left out. None is older than minVersion, if its row
+// is not. What Redis does not know comes from Postgres and is put there.
+func (p *Projection) Topics(ctx context.Context, tenant model.TenantID, ids []model.TopicID, minVersion int64) ([]status.Entry, error) {
+	known, err := p.cache.Get(ctx, tenant, ids)
+	if err != nil {
+		known = nil // the rows know
+	}
+	var missing []store.TopicKey
+	for _, id := range ids {
+		if e, ok := known[id]; !ok || e.Version < minVersion {
+			missing = append(missing, store.TopicKey{Tenant: tenant, Topic: id})
+		}
+	}
+	loaded, err := p.loader.load(ctx, missing)
+	if err != nil {
+		return nil, err
+	}
+	if len(loaded) > 0 {
+		entries := make([]status.Entry, 0, len(loaded))
+		for _, e := range loaded {
+			entries = append(entries, e)
+		}
+		_ = p.cache.Put(ctx, entries) // a projection that is not there costs the next reader a query
+	}
+	out := make([]status.Entry, 0, len(ids))
+	for _, id := range ids {
+		if e, ok := loaded[id]; ok {
+			out = append(out, e)
+		} else if e, ok := known[id]; ok && e.Version >= minVersion {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
