@@ -24,10 +24,17 @@ type State struct {
 }
 
 // DefaultDir is the data folder when nobody names one:
-// $XDG_STATE_HOME/countersign, or ~/.local/state/countersign.
-func DefaultDir(getenv func(string) string) (string, error) {
+// $XDG_STATE_HOME/countersign, or ~/.local/state/countersign. Root's is
+// /var/lib/countersign: Postgres runs as another user then, who cannot enter
+// root's home.
+func DefaultDir(getenv func(string) string) (string, error) { return defaultDir(getenv, os.Geteuid()) }
+
+func defaultDir(getenv func(string) string, uid int) (string, error) {
 	if dir := getenv("XDG_STATE_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "countersign"), nil
+	}
+	if uid == 0 {
+		return "/var/lib/countersign", nil
 	}
 	home := getenv("HOME")
 	if home == "" {

@@ -61,14 +61,20 @@ func TestABrokenFileSaysWhatToDo(t *testing.T) {
 
 func TestDefaultDir(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct{ xdg, home, want string }{
-		{"/state", "/home/a", "/state/countersign"},
-		{"", "/home/a", "/home/a/.local/state/countersign"},
-		{"relative", "/home/a", "/home/a/.local/state/countersign"}, // XDG: relative paths are ignored
-		{"", "", ""},
+	for _, c := range []struct {
+		xdg, home string
+		uid       int
+		want      string
+	}{
+		{"/state", "/home/a", 1000, "/state/countersign"},
+		{"", "/home/a", 1000, "/home/a/.local/state/countersign"},
+		{"relative", "/home/a", 1000, "/home/a/.local/state/countersign"}, // XDG: relative paths are ignored
+		{"", "", 1000, ""},
+		{"", "/root", 0, "/var/lib/countersign"},
+		{"/state", "/root", 0, "/state/countersign"},
 	} {
 		env := map[string]string{"XDG_STATE_HOME": c.xdg, "HOME": c.home}
-		got, err := DefaultDir(func(name string) string { return env[name] })
+		got, err := defaultDir(func(name string) string { return env[name] }, c.uid)
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%+v: %q, %v", c, got, err)
 		}
