@@ -1,10 +1,12 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -209,43 +211,24 @@ func TestASessionThatDiesBeforeTheCallSentNothing(t *testing.T) {
 	}
 }
 
-// cutting lets tools/call through to the tool and cuts the connection before
-// the answer, or answers in another way.
-func cutting(calls *atomic.Int64, answer func(http.ResponseWriter)) func(http.Handler) http.Handler {
+// answering answers tools/call itself and hands everything else on.
+func answering(calls *atomic.Int64, answer func(http.ResponseWriter)) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			var body strings.Builder
-			tee := struct {
-				*strings.Builder
-			}{&body}
-			if r.Method == http.MethodPost {
-				r.Body = http.MaxBytesReader(w, r.Body, 1<<20)
-				buf := make([]byte, 1<<20)
-				n := 0
-				for {
-					m, err := r.Body.Read(buf[n:])
-					n += m
-					if err != nil {
-						break
-					}
-				}
-				tee.Write(buf[:n])
-				r.Body = http.NoBody
-				if strings.Contains(body.String(), `"tools/call"`) {
-					calls.Add(1)
-					answer(w)
-					return
-				}
-				r.Body = readCloser{strings.NewReader(body.String())}
+			body, err := io.ReadAll(r.Body)
+			if err != nil {
+				return
 			}
+			if strings.Contains(string(body), `"tools/call"`) {
+				calls.Add(1)
+				answer(w)
+				return
+			}
+			r.Body = io.NopCloser(bytes.NewReader(body))
 			next.ServeHTTP(w, r)
 		})
 	}
 }
-
-type readCloser struct{ *strings.Reader }
-
-func (readCloser) Close() error { return nil }
 
 func TestOverHTTPTheEvidenceDecides(t *testing.T) {
 	t.Parallel()
@@ -282,7 +265,7 @@ func TestOverHTTPTheEvidenceDecides(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var calls atomic.Int64
-			server := overHTTP(t, cutting(&calls, c.answer), nil)
+			server := overHTTP(t, answering(&calls, c.answer), nil)
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
 			res := run(ctx, t, newPool(t, nil), server, "echo", `{}`)

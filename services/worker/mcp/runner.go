@@ -63,26 +63,51 @@ func (r *runner) check(ctx context.Context, s *session) error {
 }
 
 // lookup finds a tool of the server, listing them if that was not done since
-// the session began or the server last said that they changed.
+// the session began or the server last said that they changed. Of many that
+// find nothing listed, one lists.
 func (s *session) lookup(ctx context.Context, name string) (Imported, bool, error) {
-	s.mu.Lock()
-	tools := s.tools
-	s.mu.Unlock()
+	tools, _ := s.known()
 	if tools == nil {
-		listed, err := s.list(ctx)
-		if err != nil {
+		select {
+		case s.listing <- struct{}{}:
+			defer func() { <-s.listing }()
+		case <-ctx.Done():
+			return Imported{}, false, ctx.Err()
+		}
+		var err error
+		if tools, err = s.relist(ctx); err != nil {
 			return Imported{}, false, err
 		}
-		tools = make(map[string]Imported, len(listed))
-		for _, t := range listed {
-			tools[t.Name] = t
-		}
-		s.mu.Lock()
-		s.tools = tools
-		s.mu.Unlock()
 	}
 	t, ok := tools[name]
 	return t, ok, nil
+}
+
+func (s *session) relist(ctx context.Context) (map[string]Imported, error) {
+	tools, changes := s.known()
+	if tools != nil {
+		return tools, nil
+	}
+	listed, err := s.list(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tools = make(map[string]Imported, len(listed))
+	for _, t := range listed {
+		tools[t.Name] = t
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changes == changes { // else they changed while they were listed
+		s.tools = tools
+	}
+	return tools, nil
+}
+
+func (s *session) known() (tools map[string]Imported, changes int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tools, s.changes
 }
 
 type ready struct {

@@ -42,6 +42,8 @@ type session struct {
 	mu       sync.Mutex
 	lastUsed time.Time
 	tools    map[string]Imported // nil: to be listed
+	changes  int                 // how often the server said that they changed
+	listing  chan struct{}       // holds the one that lists them
 }
 
 // dialer is what a session needs to know to come about.
@@ -55,7 +57,7 @@ type dialer struct {
 // session outlives ctx.
 func (d dialer) dial(ctx context.Context, server model.MCPServer) (*session, error) {
 	life, kill := context.WithCancel(context.Background())
-	s := &session{life: life, kill: kill, dead: make(chan struct{}), lastUsed: time.Now(), http: server.URL != ""}
+	s := &session{life: life, kill: kill, dead: make(chan struct{}), lastUsed: time.Now(), listing: make(chan struct{}, 1), http: server.URL != ""}
 	transport, stderr, timeout, err := d.transport(s, server)
 	if err != nil {
 		kill()
@@ -95,6 +97,7 @@ func (d dialer) newClient(s *session) *sdk.Client {
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) {
 			s.mu.Lock()
 			s.tools = nil
+			s.changes++
 			s.mu.Unlock()
 			d.changed(s)
 		},
