@@ -38,7 +38,8 @@ type Bus struct {
 // by the server's monitoring and begins the reply subjects (_INBOX_<name>),
 // so that permissions can keep one service from reading another's replies.
 func Connect(url, name string, log *slog.Logger, opts ...Option) (*Bus, error) {
-	b := &Bus{log: log.With("component", "bus"), opts: defaultOptions(), outbox: NewDirty(), repair: newRepair(), done: make(chan struct{})}
+	b := &Bus{log: log.With("component", "bus"), opts: defaultOptions(), outbox: NewDirty(), repair: newRepair(),
+		done: make(chan struct{})}
 	for _, opt := range opts {
 		opt(&b.opts)
 	}

@@ -65,17 +65,19 @@ func (b *Bus) publishSignals() {
 	}
 }
 
+// flushSignals gives up at the first error: against a server that stopped
+// reading each further try would wait as long again.
 func (b *Bus) flushSignals() {
-	sent, failed := 0, 0
-	for _, signal := range b.outbox.Take() {
-		if err := b.publishSignal(signal); err != nil {
-			failed++
-		} else {
-			sent++
+	signals := b.outbox.Take()
+	sent := 0
+	for _, signal := range signals {
+		if b.publishSignal(signal) != nil {
+			break
 		}
+		sent++
 	}
 	count(b.metrics.published, sent, "signal")
-	count(b.metrics.failures, failed, "publish signal")
+	count(b.metrics.failures, len(signals)-sent, "publish signal")
 }
 
 func (b *Bus) publishSignal(signal Signal) error {
