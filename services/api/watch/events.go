@@ -66,14 +66,26 @@ func (h *Hub) Events(out http.ResponseWriter, r *http.Request, sub Subscription)
 	if stream.Flush() != nil {
 		return nil
 	}
-	_ = stream.Follow(r.Context(), w, sub.Authorize, func(ctx context.Context) error {
-		next, err := e.read(ctx)
-		if err == nil {
-			e.write(stream, next)
-		}
-		return err
-	})
+	for e.next(r.Context(), stream, sub.Authorize) == nil {
+	}
 	return nil
+}
+
+// next waits for a change and tells of it.
+func (e *events) next(ctx context.Context, s *Stream, authorize func(context.Context) error) error {
+	why, err := s.Idle(ctx, authorize, e.watch.Changed(), nil)
+	if err != nil || why != First || !e.watch.Again() {
+		return err
+	}
+	found, err := e.read(ctx)
+	if err != nil {
+		return err
+	}
+	before := e.last
+	if e.write(s, found); e.last == before {
+		return nil
+	}
+	return s.Flush()
 }
 
 // events is where one stream stands.

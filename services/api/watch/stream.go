@@ -17,10 +17,12 @@ var ErrTooManyStreams = errors.New("this key has too many open event streams; cl
 // within the hub's write timeout, else the stream ends: a client that is too
 // slow holds nothing of ours and catches up when it reconnects.
 type Stream struct {
-	hub *Hub
-	out http.ResponseWriter
-	rc  *http.ResponseController
-	buf bytes.Buffer
+	hub     *Hub
+	out     http.ResponseWriter
+	rc      *http.ResponseController
+	buf     bytes.Buffer
+	check   *time.Ticker
+	comment *time.Ticker
 }
 
 // Open counts a stream against key and begins the response. The returned
@@ -30,7 +32,10 @@ func (h *Hub) Open(out http.ResponseWriter, key string) (*Stream, func(), error)
 	if !h.enter(key) {
 		return nil, nil, ErrTooManyStreams
 	}
-	s := &Stream{hub: h, out: out, rc: http.NewResponseController(out)}
+	s := &Stream{
+		hub: h, out: out, rc: http.NewResponseController(out),
+		check: time.NewTicker(h.opts.Sweep), comment: time.NewTicker(h.opts.Comment),
+	}
 	header := out.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store")
@@ -39,7 +44,11 @@ func (h *Hub) Open(out http.ResponseWriter, key string) (*Stream, func(), error)
 	_ = s.rc.SetReadDeadline(time.Time{})
 	_ = s.rc.SetWriteDeadline(time.Time{})
 	out.WriteHeader(http.StatusOK)
-	return s, func() { h.leave(key) }, nil
+	return s, func() {
+		s.check.Stop()
+		s.comment.Stop()
+		h.leave(key)
+	}, nil
 }
 
 func (h *Hub) enter(key string) bool {
@@ -88,50 +97,47 @@ func (s *Stream) Flush() error {
 		return err
 	}
 	s.buf.Reset()
+	s.comment.Reset(s.hub.opts.Comment)
 	return s.rc.Flush()
 }
 
-// Follow is what a stream does between its events: it waits on w and calls
-// read for each change, until ctx ends, the node stops, the client is gone,
-// or authorize or read fail. authorize is asked before each read and at least
-// once per sweep; nil allows. read adds events; they are sent when it returns.
-func (s *Stream) Follow(ctx context.Context, w *Watch, authorize func(context.Context) error, read func(context.Context) error) error {
-	check := time.NewTicker(s.hub.opts.Sweep)
-	defer check.Stop()
-	comment := time.NewTicker(s.hub.opts.Comment)
-	defer comment.Stop()
+// Wakeup says why [Stream.Idle] returned.
+type Wakeup int
+
+// The reasons: one of the two watches was woken, or a sweep's time has passed.
+const (
+	First Wakeup = iota
+	Second
+	Tick
+)
+
+// Idle is what a stream does between its events: it waits for a change of
+// first or second (nil: none) and meanwhile shows the client that the stream
+// lives. Before it returns, and so at least once per sweep, it asks authorize
+// (nil allows). It fails when ctx ends, the node stops, the client is gone or
+// authorize refuses.
+func (s *Stream) Idle(ctx context.Context, authorize func(context.Context) error, first, second <-chan struct{}) (Wakeup, error) {
 	for {
-		due := false
+		why := Tick
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return 0, ctx.Err()
 		case <-s.hub.closing:
-			return errClosing
-		case <-w.Changed():
-			due = w.Again()
-		case <-check.C:
-		case <-comment.C:
+			return 0, errClosing
+		case <-s.comment.C:
 			if err := s.Flush(); err != nil {
-				return err
+				return 0, err
 			}
 			continue
+		case <-first:
+			why = First
+		case <-second:
+			why = Second
+		case <-s.check.C:
 		}
-		if authorize != nil {
-			if err := authorize(ctx); err != nil {
-				return err
-			}
+		if authorize == nil {
+			return why, nil
 		}
-		if !due {
-			continue
-		}
-		if err := read(ctx); err != nil {
-			return err
-		}
-		if s.buf.Len() > 0 {
-			if err := s.Flush(); err != nil {
-				return err
-			}
-			comment.Reset(s.hub.opts.Comment)
-		}
+		return why, authorize(ctx)
 	}
 }
