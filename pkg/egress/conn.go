@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -46,6 +47,9 @@ func Address(target *url.URL) string {
 // end and closed before the connection can be used again.
 func (c *Conn) RoundTrip(req *http.Request) (*http.Response, error) {
 	c.base = c.metered.written.Load()
+	if err := c.client.Err(); err != nil {
+		return nil, fmt.Errorf("the connection is closed: %w", err)
+	}
 	return c.client.RoundTrip(req)
 }
 
@@ -68,5 +72,9 @@ type meteredConn struct {
 
 func (c *meteredConn) Write(p []byte) (int, error) {
 	c.written.Add(int64(len(p)))
-	return c.Conn.Write(p)
+	n, err := c.Conn.Write(p)
+	if n == 0 && errors.Is(err, net.ErrClosed) {
+		c.written.Add(-int64(len(p))) // we had closed it: the kernel never saw them
+	}
+	return n, err
 }

