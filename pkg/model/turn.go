@@ -190,7 +190,7 @@ func (t *Turn) End(state TurnState, why Outcome, text string, now time.Time) boo
 	for _, c := range t.Calls {
 		t.close(c, why, text, now)
 	}
-	t.Ended, t.EndReason = state, string(why)
+	t.Ended, t.EndReason, t.Changed = state, string(why), true
 	t.Streaming, t.Live, t.Hold = false, nil, nil
 	if c := t.Continuation; c != nil {
 		t.moveContinuation(ContinuationSuperseded)
