@@ -72,6 +72,14 @@ func (c *child) alive() bool {
 	}
 }
 
+// ending says how a child that is gone ended.
+func (c *child) ending() string {
+	if c.err == nil {
+		return "exit status 0"
+	}
+	return c.err.Error()
+}
+
 // whileAlive ends a wait for the child's answer when the child dies: the port
 // may belong to another server, which answers in its own time or never.
 func (c *child) whileAlive(ctx context.Context) (context.Context, context.CancelFunc) {
@@ -79,7 +87,7 @@ func (c *child) whileAlive(ctx context.Context) (context.Context, context.Cancel
 	go func() {
 		select {
 		case <-c.gone:
-			cancel(fmt.Errorf("it ended at once: %v", c.err))
+			cancel(fmt.Errorf("it ended at once: %s", c.ending()))
 		case <-ctx.Done():
 		}
 	}()
@@ -106,7 +114,7 @@ type step struct {
 // the first is an error, though the child is gone by then.
 func (c *child) stop(steps ...step) error {
 	if !c.alive() {
-		return fmt.Errorf("%s ended by itself: %v\n%s", c.cmd.Path, c.err, c.tail)
+		return fmt.Errorf("%s ended by itself: %s\n%s", c.cmd.Path, c.ending(), c.tail)
 	}
 	for i, s := range append(steps, step{syscall.SIGKILL, outputGrace * 2}) {
 		if err := c.cmd.Process.Signal(s.signal); err != nil && !errors.Is(err, os.ErrProcessDone) {

@@ -29,7 +29,7 @@ func NewLogger(w io.Writer, format, level string) *slog.Logger {
 	_ = least.UnmarshalText([]byte(level)) // stays info
 	if format == "text" || format == "auto" && isTerminal(w) {
 		options := &tint.Options{Level: least, TimeFormat: "15:04:05.000", NoColor: !isTerminal(w)}
-		return slog.New(traced{tint.NewHandler(w, options)})
+		return slog.New(traced{tint.NewTextHandler(w, options)})
 	}
 	return slog.New(traced{slog.NewJSONHandler(w, &slog.HandlerOptions{Level: least})})
 }
