@@ -55,6 +55,18 @@ func TestComposeSetsWhatTheServicesRead(t *testing.T) {
 	}
 }
 
+// The operator's command is a program, so its settings are looked up in its
+// source.
+func TestComposeSetsWhatMigrateReads(t *testing.T) {
+	t.Parallel()
+	source := readFile(t, "../cmd/countersign/migrate.go")
+	for variable := range environmentOf(t, composeProject(t), "migrate") {
+		if !strings.Contains(source, `env:"`+variable+`"`) {
+			t.Errorf("countersign migrate does not read %s", variable)
+		}
+	}
+}
+
 // The probe of each service asks where the service listens, and the users it
 // connects as exist.
 func TestComposeFitsItself(t *testing.T) {
@@ -66,7 +78,7 @@ func TestComposeFitsItself(t *testing.T) {
 		getenv := func(variable string) string { return environment[variable] }
 		must(t, daemon.Parse(name, "", service.config, nil, getenv, io.Discard))
 
-		probe := parseURL(t, slices.Concat(project.Services[name].HealthCheck.Test)[3])
+		probe := parseURL(t, project.Services[name].HealthCheck.Test[3])
 		if _, port, _ := net.SplitHostPort(*service.listen); probe.Port() != port || probe.Path != "/readyz" {
 			t.Errorf("%s listens on %s and is probed at %s", name, *service.listen, probe)
 		}
