@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -131,38 +132,36 @@ func rest(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// Topics gives topics as they were projected, in the order asked for; one
-// that does not exist is left out. None is older than minVersion, if its row
-// is not. What Redis does not know comes from Postgres and is put there.
-func (p *Projection) Topics(ctx context.Context, tenant model.TenantID, ids []model.TopicID, minVersion int64) ([]status.Entry, error) {
+// Topics gives the bodies of topics as they were projected; one that does not
+// exist is left out. What Redis does not know comes from Postgres and is put
+// there. An answer may be as old as an entry lives, a minute; who must not get
+// less than a version reads the row.
+func (p *Projection) Topics(ctx context.Context, tenant model.TenantID, ids []model.TopicID) (map[model.TopicID]json.RawMessage, error) {
 	known, err := p.cache.Get(ctx, tenant, ids)
 	if err != nil {
 		known = nil // the rows know
 	}
+	out := make(map[model.TopicID]json.RawMessage, len(ids))
 	var missing []store.TopicKey
 	for _, id := range ids {
-		if e, ok := known[id]; !ok || e.Version < minVersion {
+		if e, ok := known[id]; ok {
+			out[id] = e.Body
+		} else {
 			missing = append(missing, store.TopicKey{Tenant: tenant, Topic: id})
 		}
+	}
+	if len(missing) == 0 {
+		return out, nil
 	}
 	loaded, err := p.loader.load(ctx, missing)
 	if err != nil {
 		return nil, err
 	}
-	if len(loaded) > 0 {
-		entries := make([]status.Entry, 0, len(loaded))
-		for _, e := range loaded {
-			entries = append(entries, e)
-		}
-		_ = p.cache.Put(ctx, entries) // a projection that is not there costs the next reader a query
+	entries := make([]status.Entry, 0, len(loaded))
+	for _, e := range loaded {
+		out[e.Topic] = e.Body
+		entries = append(entries, e)
 	}
-	out := make([]status.Entry, 0, len(ids))
-	for _, id := range ids {
-		if e, ok := loaded[id]; ok {
-			out = append(out, e)
-		} else if e, ok := known[id]; ok && e.Version >= minVersion {
-			out = append(out, e)
-		}
-	}
+	_ = p.cache.Put(ctx, entries) // a projection that is not there costs the next reader a query
 	return out, nil
 }
