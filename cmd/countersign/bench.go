@@ -12,6 +12,7 @@ import (
 type benchCmd struct {
 	InFlight []int         `default:"1,16,64,256" help:"Round trips at once, one measurement each."`
 	For      time.Duration `default:"5s" help:"Length of each measurement."`
+	Limit    bool          `negatable:"" default:"true" help:"Measure the limit with pgbench, in the same run."`
 	JSON     bool          `name:"json" help:"Print one JSON document instead of the table."`
 
 	DatabaseURL string `env:"COUNTERSIGN_DATABASE_URL" placeholder:"URL" help:"Postgres to measure; one of its own by default. Its rows stay."`
@@ -32,7 +33,7 @@ Examples:
 // Run measures and prints.
 func (c *benchCmd) Run(ctx context.Context, p process) error {
 	report, err := bench.Run(ctx, bench.Options{
-		InFlight: c.InFlight, For: c.For, Progress: p.err, Log: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
+		InFlight: c.InFlight, For: c.For, Limit: c.Limit, Progress: p.err, Log: slog.New(slog.NewTextHandler(p.err, &slog.HandlerOptions{Level: slog.LevelWarn})),
 		DatabaseURL: c.DatabaseURL, NATSURL: c.NATSURL,
 	})
 	if err != nil {

@@ -36,6 +36,7 @@ type Approval struct {
 	DecidedAt  time.Time
 	DecisionID string
 	Channel    string
+	Changed    bool // by the transaction that holds the turn
 }
 
 // Requirement says who may answer and how many must.

@@ -343,7 +343,7 @@ func (t *Turn) moveRun(c *Call, to RunState) {
 
 func (t *Turn) moveApproval(c *Call, to ApprovalState) {
 	t.check(MachineApproval, string(c.Approval.State), string(to))
-	c.Approval.State = to
+	c.Approval.State, c.Approval.Changed = to, true
 	t.touch(c)
 }
 

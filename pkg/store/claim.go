@@ -82,8 +82,8 @@ const callTurns = `
 
 const selectDefinitions = `
 	select name, hash from tools
-	 where tenant_id = $1 and name in (select tool from calls
-	                                    where tenant_id = $1 and call_id = any($2::text[]::uuid[]))`
+	 where tenant_id = $1 and name = any(array(select tool from calls
+	                                            where tenant_id = $1 and call_id = any($2::text[]::uuid[])))`
 
 func (c *claimer) scanDefinitions(rows pgx.Rows) error {
 	for rows.Next() {

@@ -87,7 +87,12 @@ const selectDecisions = `
 	select decision_id, approval_id::text, call_id::text, approved, reason, digest, edited, decided_by, key_name, channel,
 	       decided_at, content
 	  from decisions
-	 where tenant_id = $1 and (approval_id = any($2::text[]::uuid[]) or decision_id = any($3::text[]))
+	 where tenant_id = $1 and approval_id = any($2::text[]::uuid[])
+	 union
+	select decision_id, approval_id::text, call_id::text, approved, reason, digest, edited, decided_by, key_name, channel,
+	       decided_at, content
+	  from decisions
+	 where tenant_id = $1 and decision_id = any($3::text[])
 	 order by decided_at, decision_id`
 
 // selectTopicsOfApprovals reads for the answer alone; the write locks what it
@@ -95,8 +100,8 @@ const selectDecisions = `
 const selectTopicsOfApprovals = `
 	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
 	  from topics
-	 where tenant_id = $1 and topic_id in (select topic_id from approvals
-	                                        where tenant_id = $1 and approval_id = any($2::text[]::uuid[]))`
+	 where tenant_id = $1 and topic_id = any(array(select topic_id from approvals
+	                                                where tenant_id = $1 and approval_id = any($2::text[]::uuid[])))`
 
 func (d *decider) scanDecisions(rows pgx.Rows) error {
 	d.byID, d.answers = map[string]*model.DecisionRecord{}, map[model.ApprovalID][]model.DecisionRecord{}

@@ -54,7 +54,7 @@ const dueRunColumns = `
 	select c.tenant_id, c.topic_id, c.turn_id::text, c.message_id, c.call_id::text, c.tool_call_id, c.executor, c.fence,
 	       c.published, t.sink_type, t.sink_target, t.accept_within_ms, t.traceparent
 	  from calls c
-	  join turns t using (tenant_id, turn_id)
+	  join turns t on t.tenant_id = c.tenant_id and t.turn_id = c.turn_id
 	 where c.run = 'queued' and (c.executor = 'worker' or t.sink_type <> 'none')`
 
 const dueContinuationColumns = `
@@ -72,26 +72,36 @@ const dueContinuationColumns = `
 // DueIn looks at topics that a signal named: what was just queued and not
 // hinted at, what became ready and was not delivered.
 func (s *Store) DueIn(ctx context.Context, topics []TopicKey) (Due, error) {
-	tenants, ids := make([]string, len(topics)), make([]string, len(topics))
-	for i, t := range topics {
-		tenants[i], ids[i] = string(t.Tenant), string(t.Topic)
+	byTenant := map[model.TenantID][]string{}
+	for _, t := range topics {
+		byTenant[t.Tenant] = append(byTenant[t.Tenant], string(t.Topic))
 	}
-	args := []any{tenants, ids}
-	return s.due(ctx, dueRunsIn, args, dueContinuationsIn, args)
+	var all Due
+	for tenant, ids := range byTenant {
+		args := []any{tenant, ids}
+		due, err := s.due(ctx, dueRunsIn, args, dueContinuationsIn, args)
+		if err != nil {
+			return all, err
+		}
+		all.Runs, all.Continuations = append(all.Runs, due.Runs...), append(all.Continuations, due.Continuations...)
+	}
+	return all, nil
 }
 
+// openTurnsIn are the open turns of the topics of one tenant.
+const openTurnsIn = `array(
+	          select turn_id from turns
+	           where tenant_id = $1 and topic_id = any($2::text[]) and state not in ('aborted', 'error', 'done'))`
+
 const dueRunsIn = dueRunColumns + `
-	   and (c.tenant_id, c.turn_id) in (select o.tenant_id, o.turn_id
-	          from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
-	          join turns o on o.tenant_id = w.tenant_id and o.topic_id = w.topic_id
-	                      and o.state not in ('aborted', 'error', 'done'))
+	   and c.tenant_id = $1 and c.turn_id = any(` + openTurnsIn + `)
+	   and t.tenant_id = $1 and t.turn_id = any(` + openTurnsIn + `)
 	   and c.published_at is null and c.not_before <= clock_timestamp()`
 
 const dueContinuationsIn = dueContinuationColumns + `
-	   and (k.tenant_id, k.turn_id) in (select o.tenant_id, o.turn_id
-	          from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
-	          join turns o on o.tenant_id = w.tenant_id and o.topic_id = w.topic_id
-	                      and o.state not in ('aborted', 'error', 'done'))
+	   and k.tenant_id = $1 and k.turn_id = any(` + openTurnsIn + `)
+	   and t.tenant_id = $1 and t.turn_id = any(` + openTurnsIn + `)
+	   and p.tenant_id = $1 and p.topic_id = any($2::text[])
 	   and k.state = 'ready' and k.next_at <= clock_timestamp()`
 
 // DueAnywhere is the sweep: runs that are queued since a while without a
@@ -209,13 +219,15 @@ const markHinted = `
 	    select c.tenant_id, c.call_id
 	      from unnest($1::text[], $2::text[]::uuid[], $3::bigint[]) as h (tenant_id, call_id, fence)
 	      join calls c on c.tenant_id = h.tenant_id and c.call_id = h.call_id and c.fence = h.fence and c.run = 'queued'
+	                  and c.tenant_id = any($1::text[]) and c.call_id = any($2::text[]::uuid[])
 	       for no key update of c skip locked
 	)
 	update calls c
 	   set published = c.published + 1,
 	       published_at = clock_timestamp()
 	  from free
-	 where c.tenant_id = free.tenant_id and c.call_id = free.call_id`
+	 where c.tenant_id = free.tenant_id and c.call_id = free.call_id
+	   and c.tenant_id = any($1::text[]) and c.call_id = any($2::text[]::uuid[])`
 
 func queueDelivered(b *pgx.Batch, delivered []Delivered) {
 	var tenants, turns []string
@@ -236,6 +248,7 @@ const markDelivered = `
 	      from unnest($1::text[], $2::text[]::uuid[], $3::int[], $4::bigint[]) as d (tenant_id, turn_id, generation, again)
 	      join continuations k on k.tenant_id = d.tenant_id and k.turn_id = d.turn_id and k.generation = d.generation
 	                          and k.state in ('ready', 'dispatched')
+	                          and k.tenant_id = any($1::text[]) and k.turn_id = any($2::text[]::uuid[])
 	       for no key update of k skip locked
 	)
 	update continuations k
@@ -245,7 +258,8 @@ const markDelivered = `
 	       next_at = clock_timestamp() + free.again * interval '1 millisecond',
 	       last_error = ''
 	  from free
-	 where k.tenant_id = free.tenant_id and k.turn_id = free.turn_id`
+	 where k.tenant_id = free.tenant_id and k.turn_id = free.turn_id
+	   and k.tenant_id = any($1::text[]) and k.turn_id = any($2::text[]::uuid[])`
 
 func queueSignalled(b *pgx.Batch, signalled []Change) {
 	var tenants, topics []string
@@ -263,12 +277,14 @@ const markSignalled = `
 	    select t.tenant_id, t.topic_id, s.version
 	      from unnest($1::text[], $2::text[], $3::bigint[]) as s (tenant_id, topic_id, version)
 	      join topics t on t.tenant_id = s.tenant_id and t.topic_id = s.topic_id and t.signalled < s.version
+	                   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])
 	       for no key update of t skip locked
 	)
 	update topics t
 	   set signalled = free.version
 	  from free
-	 where t.tenant_id = free.tenant_id and t.topic_id = free.topic_id`
+	 where t.tenant_id = free.tenant_id and t.topic_id = free.topic_id
+	   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])`
 
 // OwedSignals finds topics whose last change was not signalled for a while.
 func (s *Store) OwedSignals(ctx context.Context, since time.Duration, limit int) ([]Change, error) {

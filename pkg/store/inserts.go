@@ -47,7 +47,7 @@ const insertMessages = `
 	select $1, d.topic_id, d.message_id, d.position, d.role, d.parts, d.metadata, d.content, t.version
 	  from unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::bytea[])
 	       as d (topic_id, message_id, position, role, parts, metadata, content)
-	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id`
+	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])`
 
 // assistant adds an assistant message, whose parts are in its turns.
 func (n *inserts) assistant(topic model.TopicID, id model.MessageID, position int64, content []byte) {
@@ -88,7 +88,7 @@ const insertTurns = `
 	       as d (turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals, open_calls, execution,
 	             requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms, hold_until, on_lapse, live_fence,
 	             live_token, live_until, parts, content, traceparent)
-	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id`
+	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($3::text[])`
 
 func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
 	c := &n.turns

@@ -73,8 +73,9 @@ const selectPrepared = `
 	select ` + callColumns + `,
 	       c.topic_id, c.input, d.definition, t.hash, t.secrets, n.traceparent
 	  from calls c
-	  join turns n using (tenant_id, turn_id)
-	  left join approvals a using (tenant_id, call_id)
+	  join turns n on n.tenant_id = $1 and n.turn_id = c.turn_id and n.turn_id = any(array(
+	         select turn_id from calls where tenant_id = $1 and call_id = any($2::text[]::uuid[])))
+	  left join approvals a on a.tenant_id = $1 and a.call_id = c.call_id and a.call_id = any($2::text[]::uuid[])
 	  left join tool_definitions d on d.tenant_id = c.tenant_id and d.hash = c.definition
 	  left join tools t on t.tenant_id = c.tenant_id and t.name = c.tool
 	 where c.tenant_id = $1 and c.call_id = any($2::text[]::uuid[])`

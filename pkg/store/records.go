@@ -74,7 +74,7 @@ const closeAttempts = `
 	       detail = d.detail
 	  from unnest($2::text[]::uuid[], $3::bigint[], $4::timestamptz[], $5::text[], $6::text[])
 	       as d (call_id, fence, at, outcome, detail)
-	 where a.tenant_id = $1 and a.call_id = d.call_id and a.fence = d.fence`
+	 where a.tenant_id = $1 and a.call_id = d.call_id and a.fence = d.fence and a.call_id = any($2::text[]::uuid[])`
 
 type attemptRows struct {
 	calls, tokens, workers, outcomes, details []string

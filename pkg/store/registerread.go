@@ -45,7 +45,7 @@ const registrationTurns = `
 	 union
 	select t.turn_id
 	  from unnest($2::text[], $3::text[], $4::text[]) as i (topic_id, message_id, continues)
-	  join turns t on t.tenant_id = $1 and t.topic_id = i.topic_id and not t.discarded
+	  join turns t on t.tenant_id = $1 and t.topic_id = i.topic_id and t.topic_id = any($2::text[]) and not t.discarded
 	              and t.message_id = coalesce(nullif(i.message_id, ''), (
 	                    select c.message_id from turns c
 	                     where c.tenant_id = $1 and c.turn_id = nullif(i.continues, '')::uuid))
@@ -57,6 +57,7 @@ const selectIdentities = `
 	           coalesce(nullif(i.message_id, ''), c.message_id, '') as message_id
 	      from unnest($2::text[], $3::text[], $4::text[]) with ordinality as i (topic_id, message_id, continues, ord)
 	      left join turns c on c.tenant_id = $1 and c.turn_id = nullif(i.continues, '')::uuid
+	                       and c.turn_id = any(array(select nullif(n, '')::uuid from unnest($4::text[]) n))
 	)
 	select i.ord, i.message_id, coalesce(t.turn_id::text, ''), t.content, m.role,
 	       (select coalesce(max(x.step) + 1, 0) from turns x
@@ -65,8 +66,10 @@ const selectIdentities = `
 	              where c.tenant_id = $1 and c.topic_id = i.topic_id and c.message_id = i.message_id
 	                and c.tool_call_id = any($5::text[]))
 	  from item i
-	  left join messages m on m.tenant_id = $1 and m.topic_id = i.topic_id and m.message_id = i.message_id
-	  left join turns t on t.tenant_id = $1 and t.topic_id = i.topic_id and t.message_id = i.message_id
+	  left join messages m on m.tenant_id = $1 and m.topic_id = i.topic_id and m.topic_id = any($2::text[])
+	                      and m.message_id = i.message_id
+	  left join turns t on t.tenant_id = $1 and t.topic_id = i.topic_id and t.topic_id = any($2::text[])
+	                   and t.message_id = i.message_id
 	                   and t.continues is not distinct from i.continues and not t.discarded`
 
 type registrationColumns struct{ topics, messages, continues, toolCalls []string }

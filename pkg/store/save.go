@@ -94,7 +94,7 @@ const updateTopics = `
 	       updated_at = clock_timestamp()
 	  from unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::text[], $10::bigint[])
 	       as d (topic_id, streaming, awaiting, attention, executing, continuing, failed, last, messages)
-	 where t.tenant_id = $1 and t.topic_id = d.topic_id
+	 where t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])
 	returning t.topic_id, t.version, t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed, t.last, t.messages`
 
 func (u *unit) scanTopics(rows pgx.Rows) error {
@@ -195,7 +195,7 @@ const updateTurns = `
 	              $10::int[], $11::timestamptz[], $12::timestamptz[])
 	       as d (turn_id, state, ended, end_reason, discarded, streaming, open_approvals, open_calls, unknown_calls,
 	             hold_until, live_until)
-	 where t.tenant_id = $1 and t.turn_id = d.turn_id`
+	 where t.tenant_id = $1 and t.turn_id = d.turn_id and t.turn_id = any($2::text[]::uuid[])`
 
 type turnRows struct {
 	ids, states, ended, reasons []string

@@ -63,20 +63,20 @@ const updateCalls = `
 	              $16::bytea[], $17::boolean[])
 	       as d (call_id, state, outcome, error_text, digest, edited, run, fence, claim_token, worker, lease_until, queued_at,
 	             not_before, first_started_at, result_digest, uncertain)
-	 where c.tenant_id = $1 and c.call_id = d.call_id`
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
 
 const updateInputs = `
 	update calls c
 	   set original_input = coalesce(c.original_input, c.input),
 	       input = d.input
 	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, input)
-	 where c.tenant_id = $1 and c.call_id = d.call_id`
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
 
 const updateOutputs = `
 	update calls c
 	   set output = d.output
 	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, output)
-	 where c.tenant_id = $1 and c.call_id = d.call_id`
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
 
 type callRows struct {
 	ids, states, outcomes, errors, runs, tokens, workers []string
@@ -113,7 +113,7 @@ func (u *unit) saveApprovals(b *pgx.Batch, turns []*model.Turn) {
 	for _, t := range turns {
 		for _, c := range t.Calls {
 			a := c.Approval
-			if !c.Changed || a == nil || a.State == model.ApprovalRequested {
+			if a == nil || !a.Changed {
 				continue
 			}
 			ids, states, reasons = append(ids, string(a.ID)), append(states, string(a.State)), append(reasons, a.Reason)
@@ -136,4 +136,5 @@ const updateApprovals = `
 	       channel = d.channel
 	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
 	       as d (approval_id, state, reason, decided_by, decided_at, decision_id, channel)
-	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.state = 'requested'`
+	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.approval_id = any($2::text[]::uuid[])
+	   and a.state = 'requested'`

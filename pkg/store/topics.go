@@ -50,13 +50,15 @@ const selectTopics = `
 	select t.tenant_id, t.topic_id, t.version, t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed, t.last,
 	       t.messages
 	  from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
-	  join topics t using (tenant_id, topic_id)`
+	  join topics t using (tenant_id, topic_id)
+	 where t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])`
 
 const selectOpenTurns = `
 	select t.tenant_id, t.topic_id, t.turn_id::text, t.state, t.message_id, t.open_approvals, t.open_calls
 	  from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
 	  join turns t using (tenant_id, topic_id)
 	 where t.state not in ('aborted', 'error', 'done')
+	   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])
 	 order by t.turn_id`
 
 // ListTopics lists a tenant's topics, those that changed last first. after is
@@ -215,4 +217,5 @@ func (s *Store) Versions(ctx context.Context, keys []TopicKey) (map[TopicKey]int
 const selectVersions = `
 	select t.tenant_id, t.topic_id, t.version
 	  from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
-	  join topics t using (tenant_id, topic_id)`
+	  join topics t using (tenant_id, topic_id)
+	 where t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])`

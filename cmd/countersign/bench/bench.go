@@ -17,6 +17,7 @@ import (
 type Options struct {
 	InFlight []int         // round trips at once, one measurement each
 	For      time.Duration // each measurement's length
+	Limit    bool          // measure the limit too
 	Progress io.Writer     // lines about what is being measured
 	Log      *slog.Logger
 	// DatabaseURL and NATSURL name servers to use; empty ones are started in
@@ -74,33 +75,38 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	}
 	var report Report
 	for _, c := range o.InFlight {
-		clients := min(c, limitClients)
-		if limitOf(report.Limits, clients) == nil {
-			fmt.Fprintf(o.Progress, "the limit at %d clients, with pgbench …\n", clients)
-			limit, err := measureLimit(ctx, postgres, clients, o.For)
-			if err != nil {
-				return report, err
-			}
-			report.Limits = append(report.Limits, limit)
+		limit, err := report.limit(ctx, o, postgres, min(c, limitClients))
+		if err != nil {
+			return report, err
 		}
 		fmt.Fprintf(o.Progress, "round trips, %d in flight …\n", c)
 		level, err := measure(ctx, o, postgres, nats, c)
 		if err != nil {
 			return report, err
 		}
-		level.LimitClients = clients
-		level.OfLimit = level.PerSecond / limitOf(report.Limits, clients).PerSecond
+		if o.Limit {
+			level.LimitClients, level.OfLimit = limit.Clients, level.PerSecond/limit.PerSecond
+		}
 		report.Levels = append(report.Levels, level)
 	}
 	return report, nil
 }
 
-func limitOf(limits []Limit, clients int) *Limit {
-	i := slices.IndexFunc(limits, func(l Limit) bool { return l.Clients == clients })
-	if i < 0 {
-		return nil
+// limit measures the limit at so many clients, unless it is known already or
+// not wanted.
+func (r *Report) limit(ctx context.Context, o Options, postgres string, clients int) (Limit, error) {
+	if i := slices.IndexFunc(r.Limits, func(l Limit) bool { return l.Clients == clients }); i >= 0 {
+		return r.Limits[i], nil
 	}
-	return &limits[i]
+	if !o.Limit {
+		return Limit{}, nil
+	}
+	fmt.Fprintf(o.Progress, "the limit at %d clients, with pgbench …\n", clients)
+	limit, err := measureLimit(ctx, postgres, clients, o.For)
+	if err == nil {
+		r.Limits = append(r.Limits, limit)
+	}
+	return limit, err
 }
 
 // servers starts what is not named, on disk as in production: with fsync.
