@@ -1,0 +1,80 @@
+package httpapi
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/api/approval"
+	"github.com/countersign/countersign/services/api/watch"
+)
+
+// Waiter tells when a topic has changed.
+type Waiter interface {
+	// Wait returns nil when the topic's version is above after, or the
+	// context's error.
+	Wait(ctx context.Context, key store.TopicKey, after int64) error
+}
+
+// Projections gives topics as they were projected; one that is not there is
+// left out. They may be old; see [watch.Projection.Topics].
+type Projections interface {
+	Topics(ctx context.Context, tenant model.TenantID, ids []model.TopicID) (map[model.TopicID]json.RawMessage, error)
+}
+
+// Events streams what happens in a topic; see [watch.Hub.Events].
+type Events interface {
+	Events(out http.ResponseWriter, r *http.Request, sub watch.Subscription) error
+}
+
+// Deps is what the API stands on.
+type Deps struct {
+	Store       *store.Store
+	Waiter      Waiter
+	Projections Projections
+	Events      Events
+	Log         *slog.Logger
+
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+	Propagator     propagation.TextMapPropagator
+}
+
+// Limits are the bounds that an operator may move.
+type Limits struct {
+	DefaultExpiry time.Duration // of approvals
+	Body          int64         // bytes of one request's body
+	Rate          float64       // requests per second of one key; 0 is no bound
+}
+
+// API answers HTTP requests. It is safe for concurrent use.
+type API struct {
+	Deps
+	limits  Limits
+	cases   *approval.Service
+	keys    *keyCache
+	rates   *rates
+	handler http.Handler
+}
+
+// New makes the API with all its routes.
+func New(d Deps, l Limits) *API {
+	a := &API{Deps: d, limits: l, cases: approval.New(d.Store, l.DefaultExpiry), keys: newKeyCache(), rates: newRates(l.Rate)}
+	a.handler = a.build()
+	return a
+}
+
+// UseCases are what the API does, for the page that does the same.
+func (a *API) UseCases() *approval.Service { return a.cases }
+
+// ServeHTTP answers whatever the API has a route for, and says so in a
+// problem document where it has none.
+func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) { a.handler.ServeHTTP(w, r) }

@@ -1,0 +1,23 @@
+package httpapi
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/services/api/watch"
+)
+
+// stream gives a topic's events to the asker until it goes. Its key is looked
+// up again all the while, so that one that was revoked sees nothing more.
+func (r *request) stream(topic model.TopicID, after int64) func(http.ResponseWriter) error {
+	return func(w http.ResponseWriter) error {
+		return r.api.Events.Events(w, r.Request, watch.Subscription{
+			Topic: r.topicKey(topic), After: after, Key: r.by.Key,
+			Authorize: func(context.Context) error {
+				_, err := r.api.Authenticate(r.Request)
+				return err
+			},
+		})
+	}
+}
