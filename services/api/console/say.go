@@ -1,0 +1,56 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+
+	"github.com/countersign/countersign/internal/visible"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/strictjson"
+	"github.com/countersign/countersign/services/api/approval"
+)
+
+// say writes a person's message into a topic, a new one if none is named; the
+// chat backend answers there.
+func (c *Console) say(w http.ResponseWriter, r *http.Request, p model.Principal) {
+	if !c.Chat || !p.Has(model.RoleBackend) {
+		http.NotFound(w, r)
+		return
+	}
+	topic := model.TopicID(r.PostFormValue("topic"))
+	text := strings.ReplaceAll(strings.TrimSpace(r.PostFormValue("text")), "\r\n", "\n")
+	if topic == "" {
+		topic = model.TopicID("chat-" + model.NewToken())
+	}
+	if text == "" {
+		http.Redirect(w, r, topicURL(topic), http.StatusSeeOther)
+		return
+	}
+	raw, err := strictjson.Marshal(userMessage{model.NewMessageID(), "user", []textPart{{"text", text}}})
+	if err == nil {
+		_, err = c.UseCases.AppendMessages(r.Context(), approval.Origin{By: p, Channel: channel}, topic,
+			approval.MessagesRequest{Messages: []strictjson.Raw{raw}})
+	}
+	switch {
+	case err == nil:
+		http.Redirect(w, r, topicURL(topic), http.StatusSeeOther)
+	case errors.Is(err, model.ErrTurnOpen):
+		c.show(w, r, p, topic, http.StatusConflict, refusal("The model waits for an answer in this conversation; answer its card first."))
+	case errors.Is(err, model.ErrInvalid):
+		c.show(w, r, p, topic, http.StatusUnprocessableEntity, refusal("The message was not taken: "+visible.Line(err.Error())))
+	default:
+		c.fail(w, err)
+	}
+}
+
+type userMessage struct {
+	ID    model.MessageID `json:"id"`
+	Role  string          `json:"role"`
+	Parts []textPart      `json:"parts"`
+}
+
+type textPart struct {
+	Type string `json:"type"`
+	Text string `json:"text"`
+}

@@ -1,0 +1,192 @@
+package console
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/countersign/countersign/internal/visible"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// tool is one call as the page shows it.
+type tool struct {
+	ID         model.CallID
+	Name       string
+	Server     string
+	Effect     model.Effect
+	EffectText string
+	Tone       string // how it stands, for the eye: "wait", "run", "good", "bad", "no"
+	Text       string // how it stands, in words
+	Verdict    *verdict
+	Input      value
+	Edited     bool
+	Output     *value
+	Error      string
+	Attempts   int64
+	Card       *card // while it waits for a person
+}
+
+// value is JSON to be read by a person.
+type value struct {
+	Text  string // spread over lines, everything hidden marked
+	Raw   string // as it came, everything hidden marked
+	Marks int    // how much was hidden
+	Bytes int    // as it came
+	Cut   int    // bytes that are not shown, of a large output
+}
+
+// verdict is how a card was answered.
+type verdict struct {
+	Text   string
+	By     string
+	At     time.Time
+	Reason string
+}
+
+// card is the question.
+type card struct {
+	Approval    model.ApprovalID
+	Topic       model.TopicID
+	Digest      string
+	Short       string
+	RequestedBy string
+	RequestedAt time.Time
+	ExpiresAt   time.Time
+	Rule        string
+	ApprovedBy  []string
+	Definition  string
+	Refused     string // why this person may not answer, or ""
+}
+
+var effectTexts = map[model.Effect]string{
+	model.EffectRead:       "reads only",
+	model.EffectIdempotent: "safe to repeat",
+	model.EffectKeyed:      "once, by its key",
+	model.EffectUnsafe:     "changes something; runs at most once",
+}
+
+// maxOutput bounds how much of an output the page shows, in bytes. Inputs are
+// always shown whole: they are what is approved.
+const maxOutput = 16 << 10
+
+func newValue(raw json.RawMessage) value {
+	v := value{Text: visible.JSON(raw), Raw: visible.Text(string(raw)), Marks: visible.CountJSON(raw), Bytes: len(raw)}
+	return v
+}
+
+func newOutput(raw json.RawMessage) *value {
+	v := newValue(raw)
+	if len(raw) > maxOutput {
+		v.Text, v.Cut = visible.Text(string(raw[:maxOutput])), len(raw)-maxOutput
+	}
+	return &v
+}
+
+func newTool(t store.MessageTurn, c store.MessageCall, p model.Principal, open store.Card, isOpen bool) *tool {
+	out := &tool{
+		ID: c.ID, Name: visible.Line(c.Tool.Name), Server: visible.Line(c.Tool.Server), Effect: c.Tool.Effect,
+		EffectText: effectTexts[c.Tool.Effect], Input: newValue(c.Input), Edited: c.Edited, Attempts: c.Fence,
+	}
+	out.Tone, out.Text = standing(t, c)
+	if a := c.Approval; a != nil && a.State != model.ApprovalRequested {
+		out.Verdict = newVerdict(a)
+	}
+	switch {
+	case c.State == model.CallOutputAvailable:
+		out.Output = newOutput(c.Output)
+	case c.State == model.CallOutputError || c.Run == model.RunUnknown:
+		out.Error = visible.Text(c.ErrorText)
+	}
+	if isOpen && c.State == model.CallApprovalRequested {
+		out.Card = newCard(open, p)
+	}
+	return out
+}
+
+// standing says how a call stands.
+func standing(t store.MessageTurn, c store.MessageCall) (tone, text string) {
+	switch c.State {
+	case model.CallApprovalRequested:
+		return "wait", "waits for a person"
+	case model.CallOutputAvailable:
+		return "good", "done"
+	case model.CallOutputDenied:
+		return "no", deniedText(c)
+	case model.CallOutputError:
+		if c.Outcome == model.OutcomeStopped {
+			return "no", "stopped before it ran"
+		}
+		return "bad", "failed"
+	}
+	switch c.Run {
+	case model.RunQueued:
+		return "run", "queued"
+	case model.RunStarted:
+		return "run", "running"
+	case model.RunUnknown:
+		return "bad", "outcome not known"
+	}
+	if t.OpenApprovals > 0 {
+		return "run", "approved; runs when the other cards are answered"
+	}
+	return "run", "about to run"
+}
+
+func deniedText(c store.MessageCall) string {
+	switch {
+	case c.Outcome != "":
+		return string(c.Outcome)
+	case c.Approval != nil && c.Approval.DecisionID == "":
+		return "denied by policy"
+	}
+	return "denied"
+}
+
+func newVerdict(a *model.Approval) *verdict {
+	v := &verdict{At: a.DecidedAt, By: visible.Line(a.DecidedBy), Reason: visible.Text(a.Reason)}
+	switch a.State {
+	case model.ApprovalApproved:
+		v.Text = "Approved by"
+	case model.ApprovalDenied:
+		v.Text = "Denied by"
+	default:
+		v.Text, v.By = "Closed", ""
+	}
+	return v
+}
+
+func newCard(c store.Card, p model.Principal) *card {
+	a := c.Call.Approval
+	digest := hex.EncodeToString(c.Call.Digest)
+	out := &card{
+		Approval: a.ID, Topic: c.Topic, Digest: digest, Short: digest[:min(12, len(digest))],
+		RequestedBy: visible.Line(c.RequestedBy), RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
+	}
+	if c.Definition != nil {
+		out.Definition = visible.JSON(c.Definition)
+	}
+	for _, who := range c.Approvers {
+		out.ApprovedBy = append(out.ApprovedBy, visible.Line(who))
+	}
+	if a.Rule.Quorum > 1 {
+		out.Rule = strconv.Itoa(len(c.Approvers)) + " of " + strconv.Itoa(a.Rule.Quorum) + " people have approved"
+	}
+	out.Refused = whyNot(a.Rule, p, c.RequestedBy)
+	return out
+}
+
+// whyNot says why a person may not answer, or "".
+func whyNot(rule model.Requirement, p model.Principal, requestedBy string) string {
+	switch {
+	case rule.MayDecide(p, requestedBy):
+		return ""
+	case !p.Has(model.RoleApprover):
+		return "This key may look, but not answer."
+	case rule.FourEyes && (p.Subject == requestedBy || "key:"+p.Key == requestedBy):
+		return "It was asked for on your behalf, so somebody else must answer."
+	}
+	return "A policy names who may answer this, and you are not among them."
+}
