@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/countersign/countersign/pkg/model"
@@ -126,6 +127,9 @@ func (a *API) getTurn(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if r.param("after") == "" {
+		after = math.MaxInt64
+	}
 	t, topic, err := a.Store.TurnInTopic(r.Context(), r.tenant(), id)
 	if err != nil {
 		return answer{}, err
@@ -155,7 +159,7 @@ func (r *request) awaitTurn(wait time.Duration, after int64, t **model.Turn, top
 			return false, err
 		}
 		settled := (*t).State().Ended() || (*t).State() == model.TurnContinuing
-		return settled || after > 0 && topic.Version > after || !bytes.Equal(before, fingerprint(*t)), nil
+		return settled || topic.Version > after || !bytes.Equal(before, fingerprint(*t)), nil
 	})
 }
 
