@@ -13,8 +13,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
-
 	"github.com/countersign/countersign/examples/workspace/workspace"
 )
 
@@ -37,10 +35,5 @@ func run(ctx context.Context, args []string, stderr io.Writer) error {
 	if *root == "" {
 		return fmt.Errorf("name the folder to serve with --root DIR")
 	}
-	server, closeFolder, err := workspace.NewServer(*root)
-	if err != nil {
-		return err
-	}
-	defer closeFolder()
-	return server.Run(ctx, &mcp.StdioTransport{})
+	return workspace.Serve(ctx, *root)
 }

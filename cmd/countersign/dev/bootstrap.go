@@ -2,6 +2,9 @@ package dev
 
 import (
 	"context"
+	"os"
+	"path/filepath"
+	"strings"
 
 	"github.com/countersign/countersign/internal/devstate"
 	"github.com/countersign/countersign/pkg/model"
@@ -41,10 +44,15 @@ func bootstrap(ctx context.Context, o Options, s *servers) (devstate.State, erro
 	return state, nil
 }
 
+// keyFile keeps the key between starts; its folder's owner alone may read it.
+const keyFile = "api-key"
+
 func ensureKey(ctx context.Context, db *store.Store, dir string) (string, error) {
-	if before, err := devstate.Read(dir); err == nil && before.APIKey != "" {
-		if p, err := db.Authenticate(ctx, before.APIKey); err == nil && p.Tenant == Tenant {
-			return before.APIKey, nil
+	file := filepath.Join(dir, keyFile)
+	if before, err := os.ReadFile(file); err == nil {
+		key := strings.TrimSpace(string(before))
+		if p, err := db.Authenticate(ctx, key); err == nil && p.Tenant == Tenant {
+			return key, nil
 		}
 	}
 	key := store.NewKey()
@@ -53,5 +61,8 @@ func ensureKey(ctx context.Context, db *store.Store, dir string) (string, error)
 		Roles:   []model.Role{model.RoleBackend, model.RoleApprover, model.RoleAdmin, model.RoleViewer},
 		ActsFor: true,
 	}, key, "countersign dev", "dev")
-	return key, err
+	if err != nil {
+		return "", err
+	}
+	return key, os.WriteFile(file, []byte(key+"\n"), 0o600)
 }

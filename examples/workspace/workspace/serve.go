@@ -1,0 +1,18 @@
+package workspace
+
+import (
+	"context"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+)
+
+// Serve serves a folder over stdin and stdout until the client goes away or
+// ctx ends.
+func Serve(ctx context.Context, folder string) error {
+	server, closeFolder, err := NewServer(folder)
+	if err != nil {
+		return err
+	}
+	defer closeFolder()
+	return server.Run(ctx, &mcp.StdioTransport{})
+}
