@@ -3,6 +3,7 @@ package httpapi
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/trace/noop"
@@ -35,6 +35,7 @@ type system struct {
 	store    *store.Store
 	database string
 	url      string
+	sql      *sql.DB
 	keys     map[string]string // by name
 }
 
@@ -243,24 +244,40 @@ func (s *system) ask(topic, message string, more ...string) result {
 // rows counts all rows that requests can write.
 func (s *system) rows() string {
 	s.t.Helper()
-	ctx := s.t.Context()
-	conn := must(pgx.Connect(ctx, s.database))(s.t)
-	defer conn.Close(ctx)
 	var out bytes.Buffer
 	for _, table := range []string{
 		"topics", "messages", "turns", "calls", "approvals", "decisions", "attempts", "continuations", "audit", "tools", "mcp_servers",
 		"policies", "keys", "signing_secrets",
 	} {
-		var n int
-		if err := conn.QueryRow(ctx, "select count(*) from "+table).Scan(&n); err != nil {
-			s.t.Fatal(err)
-		}
-		fmt.Fprintf(&out, "%s %d\n", table, n)
+		fmt.Fprintf(&out, "%s %d\n", table, s.number("select count(*) from "+table))
 	}
-	var versions int
-	if err := conn.QueryRow(ctx, "select coalesce(sum(version), 0) from topics").Scan(&versions); err != nil {
+	fmt.Fprintf(&out, "versions %d\n", s.number("select coalesce(sum(version), 0) from topics"))
+	return out.String()
+}
+
+// number asks the database.
+func (s *system) number(query string, args ...any) (n int) {
+	s.t.Helper()
+	if err := s.db().QueryRowContext(s.t.Context(), query, args...).Scan(&n); err != nil {
 		s.t.Fatal(err)
 	}
-	fmt.Fprintf(&out, "versions %d\n", versions)
-	return out.String()
+	return n
+}
+
+// exec makes happen in the database what takes long in life, such as the end
+// of a deadline.
+func (s *system) exec(statement string, args ...any) {
+	s.t.Helper()
+	if _, err := s.db().ExecContext(s.t.Context(), statement, args...); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func (s *system) db() *sql.DB {
+	s.t.Helper()
+	if s.sql == nil {
+		s.sql = must(sql.Open("pgx", s.database))(s.t) // the driver is the store's
+		s.t.Cleanup(func() { _ = s.sql.Close() })
+	}
+	return s.sql
 }
