@@ -27,7 +27,7 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, p model.Principal)
 		http.Redirect(w, r, topicURL(topic), http.StatusSeeOther)
 		return
 	}
-	raw, err := strictjson.Marshal(userMessage{model.NewMessageID(), "user", []textPart{{"text", text}}})
+	raw, err := strictjson.Marshal(userMessage{model.NewMessageID(), "user", []textPart{{"text", text}}, origin{"page"}})
 	if err == nil {
 		_, err = c.UseCases.AppendMessages(r.Context(), approval.Origin{By: p, Channel: channel}, topic,
 			approval.MessagesRequest{Messages: []strictjson.Raw{raw}})
@@ -48,6 +48,12 @@ type userMessage struct {
 	ID    model.MessageID `json:"id"`
 	Role  string          `json:"role"`
 	Parts []textPart      `json:"parts"`
+	// Metadata tells a chat backend that a person is there who expects an answer.
+	Metadata origin `json:"metadata"`
+}
+
+type origin struct {
+	WrittenOn string `json:"writtenOn"`
 }
 
 type textPart struct {

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/countersign/countersign/internal/visible"
@@ -35,7 +36,7 @@ type value struct {
 	Raw   string // as it came, everything hidden marked
 	Marks int    // how much was hidden
 	Bytes int    // as it came
-	Cut   int    // bytes that are not shown, of a large output
+	Cut   int    // bytes of Text that are not shown, of a large output
 }
 
 // verdict is how a card was answered.
@@ -73,16 +74,51 @@ var effectTexts = map[model.Effect]string{
 const maxOutput = 16 << 10
 
 func newValue(raw json.RawMessage) value {
-	v := value{Text: visible.JSON(raw), Raw: visible.Text(string(raw)), Marks: visible.CountJSON(raw), Bytes: len(raw)}
-	return v
+	return value{Text: visible.JSON(raw), Raw: visible.Text(string(raw)), Marks: visible.CountJSON(raw), Bytes: len(raw)}
+}
+
+// shortLine is how long arguments may be that are shown on one line, in bytes.
+const shortLine = 100
+
+// shorten puts what is decided already on one line, if it fits.
+func (v *value) shorten(raw json.RawMessage) {
+	if line := visible.JSONLine(raw); len(line) <= shortLine {
+		v.Text = line
+	}
 }
 
 func newOutput(raw json.RawMessage) *value {
 	v := newValue(raw)
-	if len(raw) > maxOutput {
-		v.Text, v.Cut = visible.Text(string(raw[:maxOutput])), len(raw)-maxOutput
+	if text, ok := textOf(raw); ok {
+		v.Text, v.Marks = visible.Text(text), visible.Count(text)
+	}
+	if len(v.Text) > maxOutput {
+		cut := strings.ToValidUTF8(v.Text[:maxOutput], "")
+		v.Cut, v.Text = len(v.Text)-len(cut), cut
 	}
 	return &v
+}
+
+// textOf reads an output that is nothing but text: a string, or what an MCP
+// server answers with text alone.
+func textOf(raw json.RawMessage) (string, bool) {
+	var text string
+	if json.Unmarshal(raw, &text) == nil {
+		return text, true
+	}
+	var answer map[string]json.RawMessage
+	var content []struct{ Type, Text string }
+	if json.Unmarshal(raw, &answer) != nil || len(answer) != 1 || json.Unmarshal(answer["content"], &content) != nil {
+		return "", false
+	}
+	var lines []string
+	for _, c := range content {
+		if c.Type != "text" {
+			return "", false
+		}
+		lines = append(lines, c.Text)
+	}
+	return strings.Join(lines, "\n"), len(lines) > 0
 }
 
 func newTool(t store.MessageTurn, c store.MessageCall, p model.Principal, open store.Card, isOpen bool) *tool {
@@ -102,6 +138,8 @@ func newTool(t store.MessageTurn, c store.MessageCall, p model.Principal, open s
 	}
 	if isOpen && c.State == model.CallApprovalRequested {
 		out.Card = newCard(open, p)
+	} else {
+		out.Input.shorten(c.Input)
 	}
 	return out
 }

@@ -6,17 +6,17 @@ const body = document.body;
 
 // A development system prints an address with the key behind the hash, which
 // no server ever sees: it is posted and taken out of the address at once.
-const login = document.getElementById("login");
-if (login) {
+function takeKey() {
   const key = new URLSearchParams(location.hash.slice(1)).get("key");
-  if (key) {
-    history.replaceState(null, "", location.pathname + location.search);
-    login.elements.key.value = key;
-    login.requestSubmit();
-  }
-} else if (location.hash.includes("key=")) {
+  if (!key) return;
   history.replaceState(null, "", location.pathname + location.search);
+  const login = document.getElementById("login");
+  if (!login) return; // signed in already, and staying so
+  login.elements.key.value = key;
+  login.requestSubmit();
 }
+addEventListener("hashchange", takeKey);
+takeKey();
 
 // Times come in UTC and are shown in the reader's own time.
 const format = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
@@ -91,6 +91,14 @@ function follow() {
   addEventListener("pagehide", () => events.close());
 }
 if ("live" in body.dataset) follow();
+
+// A conversation opens where it goes on: at the first card that waits, or at
+// its end.
+if (body.dataset.topic && !location.hash) {
+  const waiting = document.querySelector(".tool.wait");
+  if (waiting) waiting.scrollIntoView({ block: "center" });
+  else scrollTo({ top: document.documentElement.scrollHeight });
+}
 
 // Answers and messages are posted without leaving the page; what comes back is
 // the page as it stands then.
