@@ -15,6 +15,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	api "github.com/countersign/countersign/services/api/server"
 	continuer "github.com/countersign/countersign/services/continuer/server"
 	worker "github.com/countersign/countersign/services/worker/server"
 )
@@ -27,9 +28,11 @@ type deployed struct {
 }
 
 func deployedServices() map[string]deployed {
+	var a api.Config
 	var c continuer.Config
 	var w worker.Config
 	return map[string]deployed{
+		"api":       {&a, &a.Common, &a.Listen},
 		"continuer": {&c, &c.Common, &c.Listen},
 		"worker":    {&w, &w.Common, &w.Listen},
 	}

@@ -54,9 +54,10 @@ grant select on signing_secrets to countersign_continuer;
 grant insert on continuations to countersign_continuer;
 grant update on topics, messages, turns, calls, approvals, attempts, continuations to countersign_continuer;
 
--- The worker claims and finishes, and imports the tools of MCP servers.
+-- The worker claims and finishes, and imports the tools of MCP servers. It
+-- reads approvals and can change none.
 grant insert on attempts, continuations to countersign_worker;
-grant update on topics, turns, calls, approvals, attempts, continuations to countersign_worker;
+grant update on topics, turns, calls, attempts, continuations to countersign_worker;
 grant insert on tool_definitions to countersign_worker;
 grant insert, update, delete on tools to countersign_worker;
 grant update on mcp_servers to countersign_worker;

@@ -41,14 +41,7 @@ func TestEachRoleMayDoItsServicesPart(t *testing.T) {
 	}
 	_, err := api.PutTool(ctx, model.Tool{Tenant: tenant, Definition: definition}, "key:ops", "api")
 	must(t, err)
-	registered, err := api.Register(ctx, asking(t, definition))
-	must(t, err)
-	call := registered.Turn.Calls[0]
-	_, err = api.Decide(ctx, tenant, model.Decision{
-		ID: model.NewToken(), Approval: call.Approval.ID, Approved: true, Channel: "api", Content: digest("yes"),
-		By: model.Principal{Tenant: tenant, Key: "ops", Subject: "user:bob", Roles: []model.Role{model.RoleApprover}},
-	})
-	must(t, err)
+	call := approve(t, api, asking(t, definition))
 
 	due, err := continuer.DueAnywhere(ctx, 0, 0, 10)
 	must(t, err)
@@ -57,10 +50,7 @@ func TestEachRoleMayDoItsServicesPart(t *testing.T) {
 	}
 	sweep(t, continuer)
 
-	_, err = worker.Prepare(ctx, tenant, call.ID)
-	must(t, err)
-	claimed, err := worker.Claim(ctx, tenant, call.ID, model.Claim{Token: "t", Worker: "w", Lease: time.Minute, Digest: call.Digest})
-	must(t, err)
+	claimed := claim(t, worker, call)
 	finished, err := worker.Finish(ctx, tenant, call.ID, claimed.Call.Fence, "t",
 		model.Result{Kind: model.ResultSucceeded, Output: []byte(`true`)})
 	must(t, err)
@@ -71,6 +61,76 @@ func TestEachRoleMayDoItsServicesPart(t *testing.T) {
 	must(t, err)
 	_, err = api.Cancel(ctx, tenant, "chat", "", "key:ops", "api")
 	must(t, err)
+}
+
+// What a worker does beside that: it looks for queued calls, renews leases,
+// stops what can never run, and imports the tools of MCP servers.
+func TestTheWorkersRoleIsEnoughForAllItDoes(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	url := grantedDatabase(t)
+	api, worker := storeAs(t, url, "api"), storeAs(t, url, "worker")
+	must(t, api.EnsureTenant(ctx, tenant))
+	definition := model.ToolDefinition{
+		Name: "delete_file", Effect: model.EffectUnsafe, Executor: model.ExecutorWorker, MaxAttempts: 3,
+		Timeout: model.Duration(time.Second), HTTP: &model.HTTPTarget{Method: "POST", URL: "http://tool.example"},
+	}
+	tool := model.Tool{Tenant: tenant, Definition: definition}
+	_, err := api.PutTool(ctx, tool, "key:ops", "api")
+	must(t, err)
+	first, second := asking(t, definition), asking(t, definition)
+	second.Topic = "another"
+	renewed, stopped := approve(t, api, first), approve(t, api, second)
+
+	queued, err := worker.QueuedRuns(ctx, 0, 10)
+	must(t, err)
+	if len(queued) != 2 {
+		t.Errorf("the worker sees %d queued calls, want 2", len(queued))
+	}
+	claimed := claim(t, worker, renewed)
+	leases, err := worker.RenewLeases(ctx, tenant,
+		[]store.Renewal{{Call: renewed.ID, Fence: claimed.Call.Fence, Token: "t"}}, time.Minute.Milliseconds())
+	must(t, err)
+	if len(leases) != 1 {
+		t.Errorf("%d leases were renewed, want 1", len(leases))
+	}
+	must(t, worker.StopQueued(ctx, tenant, stopped.ID, "the tool is gone"))
+
+	server := model.MCPServer{Tenant: tenant, Name: "files", URL: "http://mcp.example", AutoApprove: model.AutoApproveRead}
+	_, _, err = api.PutMCPServer(ctx, server, "key:ops", "api")
+	must(t, err)
+	wanted, err := worker.UnimportedServers(ctx, 10)
+	must(t, err)
+	if len(wanted) != 1 {
+		t.Fatalf("the worker sees %d servers to import, want 1", len(wanted))
+	}
+	tool.Definition.Name, tool.Definition.HTTP = "files__delete_file", nil
+	tool.Definition.Server, tool.Definition.MCP = "files", &model.MCPTarget{Tool: "delete_file"}
+	must(t, worker.ImportTools(ctx, wanted[0], []model.Tool{tool}))
+}
+
+// approve registers a turn that asks, and answers yes.
+func approve(t *testing.T, api *store.Store, r store.Registration) *model.Call {
+	t.Helper()
+	registered, err := api.Register(t.Context(), r)
+	must(t, err)
+	call := registered.Turn.Calls[0]
+	_, err = api.Decide(t.Context(), tenant, model.Decision{
+		ID: model.NewToken(), Approval: call.Approval.ID, Approved: true, Channel: "api", Content: digest("yes"),
+		By: model.Principal{Tenant: tenant, Key: "ops", Subject: "user:bob", Roles: []model.Role{model.RoleApprover}},
+	})
+	must(t, err)
+	return call
+}
+
+func claim(t *testing.T, worker *store.Store, call *model.Call) store.Claimed {
+	t.Helper()
+	_, err := worker.Prepare(t.Context(), tenant, call.ID)
+	must(t, err)
+	claimed, err := worker.Claim(t.Context(), tenant, call.ID,
+		model.Claim{Token: "t", Worker: "w", Lease: time.Minute, Digest: call.Digest})
+	must(t, err)
+	return claimed
 }
 
 func sweep(t *testing.T, continuer *store.Store) {
@@ -93,6 +153,8 @@ func TestNoRoleMayDoAnotherOnesPart(t *testing.T) {
 		{"worker", "insert into decisions default values"},
 		{"continuer", "insert into decisions default values"},
 		{"worker", "insert into approvals default values"},
+		{"worker", "update approvals set state = state"},
+		{"worker", "select from approvals for no key update"},
 		{"worker", "insert into calls default values"},
 		{"worker", "select from keys"},
 		{"worker", "select from signing_secrets"},
