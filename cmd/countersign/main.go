@@ -28,6 +28,7 @@ type CLI struct {
 	Watch   watchCmd   `cmd:"" help:"Follow cards and topics live."`
 	Topics  topicsCmd  `cmd:"" help:"List conversations and what they wait for."`
 	Redrive redriveCmd `cmd:"" help:"Deliver failed continuations again."`
+	Demo    demoCmd    `cmd:"" help:"Play a conversation, step by step."`
 	Dev     devCmd     `cmd:"" help:"Run everything in one process, for a first look."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database to this version's schema."`
 	Bench   benchCmd   `cmd:"" help:"Measure round trips per second, next to what the database could do."`

@@ -13,8 +13,8 @@ func printWelcome(w io.Writer, o Options, s devstate.State, took time.Duration) 
 	_, err := fmt.Fprintf(w, `
 Countersign is ready, in %.1f s. Everything is in %s.
 
-  Look     %s
-           (the page asks for the key below)
+  Look     %s/#key=%s
+           (the page; it signs you in)
 
   Key      export COUNTERSIGN_URL=%s
            export COUNTERSIGN_API_KEY=%s
@@ -33,6 +33,6 @@ curl -sS %s/v1/topics/hello/turns \
    "whileOpen": "parallel"}'
 
 Ctrl-C stops everything; the same command starts it again with its data.
-`, took.Seconds(), o.Dir, s.URL, s.URL, s.APIKey, s.URL, s.APIKey)
+`, took.Seconds(), o.Dir, s.URL, s.APIKey, s.URL, s.APIKey, s.URL, s.APIKey)
 	return err
 }

@@ -102,9 +102,9 @@ func newOutput(raw json.RawMessage) *value {
 // textOf reads an output that is nothing but text: a string, or what an MCP
 // server answers with text alone.
 func textOf(raw json.RawMessage) (string, bool) {
-	var text string
-	if json.Unmarshal(raw, &text) == nil {
-		return text, true
+	var text *string
+	if json.Unmarshal(raw, &text) == nil && text != nil {
+		return *text, true
 	}
 	var answer map[string]json.RawMessage
 	var content []struct{ Type, Text string }
