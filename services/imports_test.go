@@ -33,6 +33,7 @@ var ours = map[string][]string{
 	"internal/devstate":     {},
 	"internal/owner":        {},
 	"internal/localservers": {"internal/owner", "internal/localservers"},
+	"internal/testnode":     {},
 
 	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/strictjson",
 		"pkg/toolschema", "pkg/egress", "internal/visible", "services/api"},

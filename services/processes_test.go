@@ -40,13 +40,14 @@ type deployment struct {
 	continuers [2]*service
 }
 
-// built are the three programs, built once for all tests.
+// built are the three programs and the example of a tool server, built once
+// for all tests.
 var built = sync.OnceValues(func() (string, error) {
 	dir, err := os.MkdirTemp("", "countersign-services-")
 	if err != nil {
 		return "", err
 	}
-	out, err := exec.Command("go", "build", "-o", dir+"/", "./api", "./worker", "./continuer").CombinedOutput()
+	out, err := exec.Command("go", "build", "-o", dir+"/", "./api", "./worker", "./continuer", "../examples/workspace").CombinedOutput()
 	if err != nil {
 		return "", fmt.Errorf("build: %w: %s", err, out)
 	}
