@@ -250,6 +250,9 @@ func (t *Turn) Lapse(now time.Time) bool {
 	}
 	deny := t.Hold.OnLapse == LapseDeny
 	t.Hold, t.Changed = nil, true
+	if t.Continuation != nil {
+		t.Continuation.Changed = true // it may go to its sink now
+	}
 	if deny {
 		for _, c := range t.Calls {
 			if c.State == CallApprovalRequested || c.Tool.Executor == ExecutorCaller && (c.Run == RunQueued || c.Run == RunNone) {

@@ -64,9 +64,9 @@ func (s *Store) Call(ctx context.Context, tenant model.TenantID, id model.CallID
 }
 
 const selectCall = `
-	select ` + callColumns + `, c.topic_id, c.message_id, c.output
-	  from calls c left join approvals a using (tenant_id, call_id)
-	 where c.tenant_id = $1 and c.call_id = ($2::text)::uuid`
+	select ` + callColumns + `, topic_id, message_id, output
+	  from calls
+	 where tenant_id = $1 and call_id = ($2::text)::uuid`
 
 const selectAttempts = `
 	select fence, worker, started_at, finished_at, outcome, detail
@@ -80,15 +80,15 @@ func (s *Store) Calls(ctx context.Context, tenant model.TenantID, f CallFilter) 
 }
 
 const selectCalls = `
-	select ` + callColumns + `, c.topic_id, c.message_id, null::bytea
-	  from calls c left join approvals a using (tenant_id, call_id)
-	 where c.tenant_id = $1
-	   and ($2 = '' or c.state = $2)
-	   and ($3 = '' or c.run = $3)
-	   and ($4 = '' or c.executor = $4)
-	   and ($5 = '' or c.topic_id = $5)
-	   and ($6 = '' or c.call_id > nullif($6, '')::uuid)
-	 order by c.call_id
+	select ` + callColumns + `, topic_id, message_id, null::bytea
+	  from calls
+	 where tenant_id = $1
+	   and ($2 = '' or state = $2)
+	   and ($3 = '' or run = $3)
+	   and ($4 = '' or executor = $4)
+	   and ($5 = '' or topic_id = $5)
+	   and ($6 = '' or call_id > nullif($6, '')::uuid)
+	 order by calls.call_id
 	 limit $7`
 
 func (s *Store) calls(ctx context.Context, query string, args ...any) ([]CallView, error) {
@@ -97,11 +97,33 @@ func (s *Store) calls(ctx context.Context, query string, args ...any) ([]CallVie
 		return nil, unavailable(err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c CallView, err error) {
-		c.Call, c.Turn, err = scanCallWith(row, &c.Topic, &c.Message, &c.Output)
+		c.Call, c.Turn, err = scanCall(row, &c.Topic, &c.Message, &c.Output)
 		return c, err
 	})
-	return out, unavailable(err)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	return out, s.attachApprovals(ctx, args[0], out)
 }
+
+// attachApprovals reads the approvals of calls, of which there may be none.
+func (s *Store) attachApprovals(ctx context.Context, tenant any, calls []CallView) error {
+	ids, byID := make([]string, len(calls)), map[model.CallID]*model.Call{}
+	for i, c := range calls {
+		ids[i], byID[c.ID] = string(c.ID), c.Call
+	}
+	rows, err := s.pool.Query(ctx, selectApprovalsOfCalls, tenant, ids)
+	if err != nil {
+		return unavailable(err)
+	}
+	defer rows.Close()
+	return unavailable(attach(rows, byID))
+}
+
+const selectApprovalsOfCalls = `
+	select ` + approvalColumns + `
+	  from approvals
+	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`
 
 // CallInput reads the exact bytes of a call's input. Errors:
 // [model.ErrNotFound].
@@ -117,9 +139,10 @@ func (s *Store) CallInput(ctx context.Context, tenant model.TenantID, id model.C
 
 // QueuedRun is a run that any worker may claim now.
 type QueuedRun struct {
-	Tenant model.TenantID
-	Call   model.CallID
-	Fence  int64
+	Tenant      model.TenantID
+	Call        model.CallID
+	Fence       int64
+	Traceparent string
 }
 
 // QueuedRuns finds runs that are queued since a while, for workers with free
@@ -130,18 +153,19 @@ func (s *Store) QueuedRuns(ctx context.Context, since time.Duration, limit int) 
 		return nil, unavailable(err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (r QueuedRun, err error) {
-		err = row.Scan(&r.Tenant, &r.Call, &r.Fence)
+		err = row.Scan(&r.Tenant, &r.Call, &r.Fence, &r.Traceparent)
 		return r, err
 	})
 	return out, unavailable(err)
 }
 
 const selectQueuedRuns = `
-	select tenant_id, call_id::text, fence
-	  from calls
-	 where run = 'queued' and executor = 'worker' and not_before <= clock_timestamp()
-	   and queued_at <= clock_timestamp() - $1 * interval '1 millisecond'
-	 order by queued_at
+	select c.tenant_id, c.call_id::text, c.fence, t.traceparent
+	  from calls c
+	  join turns t using (tenant_id, turn_id)
+	 where c.run = 'queued' and not c.polled and c.executor = 'worker' and c.not_before <= clock_timestamp()
+	   and c.queued_at <= clock_timestamp() - $1 * interval '1 millisecond'
+	 order by c.queued_at
 	 limit $2`
 
 // ContinuationView is a continuation as it is listed.
@@ -155,7 +179,7 @@ type ContinuationView struct {
 	Sink        model.Sink
 	Deliveries  int
 	ReadyAt     time.Time
-	NextAt      time.Time
+	NextAt      time.Time // zero while nothing is to be delivered: held, or polled
 	DeliveredAt time.Time
 	LastError   string
 	AcceptedBy  model.TurnID
@@ -169,13 +193,14 @@ func (s *Store) Continuations(
 	if err != nil {
 		return nil, unavailable(err)
 	}
-	out, err := pgx.CollectRows(rows, scanContinuation)
+	out, err := pgx.CollectRows(rows, scanContinuationView)
 	return out, unavailable(err)
 }
 
 const selectContinuations = `
 	select k.turn_id::text, k.topic_id, t.message_id, p.version, k.state, k.generation, t.sink_type, t.sink_target,
-	       t.accept_within_ms, k.deliveries, k.ready_at, k.next_at, k.delivered_at, k.last_error, coalesce(k.accepted_by::text, '')
+	       t.accept_within_ms, k.deliveries, k.ready_at, nullif(k.next_at, 'infinity'), k.delivered_at, k.last_error,
+	       coalesce(k.accepted_by::text, '')
 	  from continuations k
 	  join turns t using (tenant_id, turn_id)
 	  join topics p on p.tenant_id = k.tenant_id and p.topic_id = k.topic_id
@@ -186,12 +211,12 @@ const selectContinuations = `
 	 order by k.turn_id
 	 limit $5`
 
-func scanContinuation(row pgx.CollectableRow) (c ContinuationView, err error) {
+func scanContinuationView(row pgx.CollectableRow) (c ContinuationView, err error) {
 	var target string
 	var accept int64
-	var delivered *time.Time
+	var next, delivered *time.Time
 	err = row.Scan(&c.Turn, &c.Topic, &c.Message, &c.Version, &c.State, &c.Generation, &c.Sink.Type, &target, &accept,
-		&c.Deliveries, &c.ReadyAt, &c.NextAt, &delivered, &c.LastError, &c.AcceptedBy)
-	c.Sink, c.DeliveredAt = sinkOf(c.Sink.Type, target, accept), instant(delivered)
+		&c.Deliveries, &c.ReadyAt, &next, &delivered, &c.LastError, &c.AcceptedBy)
+	c.Sink, c.NextAt, c.DeliveredAt = sinkOf(c.Sink.Type, target, accept), instant(next), instant(delivered)
 	return c, err
 }

@@ -41,8 +41,9 @@ type CardCursor struct {
 	ID          model.ApprovalID
 }
 
-const cardColumns = callColumns + `,
-	       c.topic_id, c.message_id, t.requested_by, c.input, c.original_input, d.definition, t.version,
+const cardColumns = `
+	select c.call_id::text, c.turn_id::text, c.topic_id, c.message_id, t.requested_by, c.input, c.original_input, d.definition,
+	       t.version,
 	       array(select r.decided_by from decisions r
 	              where r.tenant_id = a.tenant_id and r.approval_id = a.approval_id and r.approved and r.digest = c.digest
 	              group by r.decided_by order by min(r.decided_at))
@@ -63,8 +64,7 @@ func (s *Store) Card(ctx context.Context, tenant model.TenantID, id model.Approv
 	return cards[0], nil
 }
 
-const selectCard = `
-	select ` + cardColumns + `
+const selectCard = cardColumns + `
 	 where a.tenant_id = $1 and a.approval_id = ($2::text)::uuid`
 
 // Cards lists cards, newest first.
@@ -77,8 +77,7 @@ func (s *Store) Cards(ctx context.Context, tenant model.TenantID, f CardFilter) 
 	return s.cards(ctx, selectCards, tenant, string(f.State), string(f.Topic), f.Tool, f.Assignee, before, id, f.Limit)
 }
 
-const selectCards = `
-	select ` + cardColumns + `
+const selectCards = cardColumns + `
 	 where a.tenant_id = $1
 	   and ($2 = '' or a.state = $2)
 	   and ($3 = '' or a.topic_id = $3)
@@ -88,15 +87,38 @@ const selectCards = `
 	 order by a.requested_at desc, a.approval_id desc
 	 limit $8`
 
+// cards reads what is around each call, and then the calls with their
+// approvals.
 func (s *Store) cards(ctx context.Context, query string, args ...any) ([]Card, error) {
 	rows, err := s.pool.Query(ctx, query, args...)
 	if err != nil {
 		return nil, unavailable(err)
 	}
+	var ids []string
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Card, err error) {
-		c.Call, c.Turn, err = scanCallWith(row, &c.Topic, &c.Message, &c.RequestedBy, &c.Input, &c.Original, &c.Definition,
-			&c.Version, &c.Approvers)
+		var id string
+		err = row.Scan(&id, &c.Turn, &c.Topic, &c.Message, &c.RequestedBy, &c.Input, &c.Original, &c.Definition, &c.Version, &c.Approvers)
+		ids = append(ids, id)
 		return c, err
 	})
-	return out, unavailable(err)
+	if err != nil || len(out) == 0 {
+		return nil, unavailable(err)
+	}
+	calls, err := s.calls(ctx, selectCallsByID, args[0], ids)
+	if err != nil {
+		return nil, err
+	}
+	byID := map[string]*model.Call{}
+	for _, c := range calls {
+		byID[string(c.ID)] = c.Call
+	}
+	for i, id := range ids {
+		out[i].Call = byID[id]
+	}
+	return out, nil
 }
+
+const selectCallsByID = `
+	select ` + callColumns + `, topic_id, message_id, null::bytea
+	  from calls
+	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`

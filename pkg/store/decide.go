@@ -47,13 +47,18 @@ func (s *Store) decideAll(ctx context.Context, tenant model.TenantID, items []de
 		}
 		out = d.judge()
 		changed, err := d.dirty()
-		if err != nil || !changed {
+		if err != nil {
 			return err
 		}
-		if err := t.commit(ctx, d.saveChanged); err != nil {
+		if !changed {
+			err = t.trip(ctx, d.readTopics)
+		} else {
+			err = t.commit(ctx, func(b *pgx.Batch) { d.readTopics(b); d.saveChanged(b) })
+		}
+		if err != nil {
 			return err
 		}
-		d.refreshTopics(out)
+		d.fillTopics(out)
 		s.changed(d.changes())
 		return nil
 	})
@@ -75,7 +80,6 @@ func (d *decider) read(b *pgx.Batch) {
 	}
 	d.load(b, approvalTurns, approvals)
 	b.Queue(selectDecisions, d.tenant, approvals, ids).Query(d.scanDecisions)
-	b.Queue(selectTopicsOfApprovals, d.tenant, approvals).Query(d.scanTopicsRead)
 	d.clock(b)
 }
 
@@ -94,14 +98,6 @@ const selectDecisions = `
 	  from decisions
 	 where tenant_id = $1 and decision_id = any($3::text[])
 	 order by decided_at, decision_id`
-
-// selectTopicsOfApprovals reads for the answer alone; the write locks what it
-// changes, and counts from what it finds then.
-const selectTopicsOfApprovals = `
-	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
-	  from topics
-	 where tenant_id = $1 and topic_id = any(array(select topic_id from approvals
-	                                                where tenant_id = $1 and approval_id = any($2::text[]::uuid[])))`
 
 func (d *decider) scanDecisions(rows pgx.Rows) error {
 	d.byID, d.answers = map[string]*model.DecisionRecord{}, map[model.ApprovalID][]model.DecisionRecord{}
@@ -157,17 +153,40 @@ func (d *decider) one(t *model.Turn, it decideItem) outcome[Decided] {
 	if call.Approval.State == model.ApprovalRequested && result != "" {
 		result = model.DecisionRecorded
 	}
-	value := Decided{Result: result, Turn: t, Call: call, Approvers: model.Approvers(d.answers[it.Approval], call.Digest)}
-	if topic := d.seen[t.Topic]; topic != nil {
-		value.Topic = *topic
-	}
-	return outcome[Decided]{value, err}
+	return outcome[Decided]{Decided{
+		Result: result, Turn: t, Call: call, Approvers: model.Approvers(d.answers[it.Approval], call.Digest),
+	}, err}
 }
 
-func (d *decider) refreshTopics(out []outcome[Decided]) {
+// readTopics reads the topics of answers that changed nothing; those that the
+// transaction changes are known from its own update.
+func (d *decider) readTopics(b *pgx.Batch) {
+	var untouched []string
+	for _, t := range d.turns {
+		if !t.Changed {
+			untouched = append(untouched, string(t.Topic))
+		}
+	}
+	if len(untouched) > 0 {
+		b.Queue(selectTopicsSeen, d.tenant, untouched).Query(d.scanTopicsRead)
+	}
+}
+
+const selectTopicsSeen = `
+	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
+	  from topics
+	 where tenant_id = $1 and topic_id = any($2::text[])`
+
+func (d *decider) fillTopics(out []outcome[Decided]) {
 	for i := range out {
-		if t := out[i].value.Turn; t != nil && d.topics[t.Topic] != nil {
-			out[i].value.Topic = *d.topics[t.Topic]
+		t := out[i].value.Turn
+		if t == nil {
+			continue
+		}
+		if topic := d.topics[t.Topic]; topic != nil {
+			out[i].value.Topic = *topic
+		} else if topic := d.seen[t.Topic]; topic != nil {
+			out[i].value.Topic = *topic
 		}
 	}
 }

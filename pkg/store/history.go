@@ -64,6 +64,7 @@ func (s *Store) Messages(ctx context.Context, tenant model.TenantID, topic model
 	b.Queue(selectMessages, args...).Query(h.scanMessages)
 	b.Queue(selectTurnsOfMessages, args...).Query(h.scanTurns)
 	b.Queue(selectCallsOfMessages, args...).Query(h.scanCalls)
+	b.Queue(selectApprovalsOfMessages, args...).Query(h.scanApprovals)
 	b.Queue(`commit`)
 	if err := s.readBatch(ctx, b); err != nil {
 		return History{}, err
@@ -87,20 +88,27 @@ const messagesInRange = `
 const selectMessages = `
 	select m.message_id, m.role, m.position, m.version, m.metadata, m.parts
 	  from messages m
-	 where m.tenant_id = $1 and m.topic_id = $2 and m.message_id in (` + messagesInRange + `)
+	 where m.tenant_id = $1 and m.topic_id = $2 and m.message_id = any(array(` + messagesInRange + `))
 	 order by m.position`
 
 const selectTurnsOfMessages = `
-	select ` + turnColumns + `, t.parts, t.version
-	  from turns t left join continuations k using (tenant_id, turn_id)
-	 where t.tenant_id = $1 and t.topic_id = $2 and t.message_id in (` + messagesInRange + `) and not t.discarded
-	 order by t.message_id, t.step`
+	select ` + turnColumns + `, parts, version
+	  from turns
+	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `)) and not discarded
+	 order by message_id, step`
 
 const selectCallsOfMessages = `
-	select ` + callColumns + `, c.dynamic, c.extra, c.input, c.output
-	  from calls c left join approvals a using (tenant_id, call_id)
-	 where c.tenant_id = $1 and c.topic_id = $2 and c.message_id in (` + messagesInRange + `)
-	 order by c.turn_id, c.part`
+	select ` + callColumns + `, dynamic, extra, input, output
+	  from calls
+	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `))
+	 order by calls.turn_id, part`
+
+const selectApprovalsOfMessages = `
+	select ` + approvalColumns + `
+	  from approvals
+	 where tenant_id = $1 and turn_id = any(array(
+	       select turn_id from turns
+	        where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `))))`
 
 type historian struct {
 	*unit
@@ -136,7 +144,7 @@ func (h *historian) scanTurns(rows pgx.Rows) error {
 	for rows.Next() {
 		var raw []byte
 		var version int64
-		t, err := scanTurnWith(rows, &raw, &version)
+		t, err := scanTurn(rows, &raw, &version)
 		if err != nil {
 			return err
 		}
@@ -155,7 +163,7 @@ func (h *historian) scanCalls(rows pgx.Rows) error {
 	h.callsOf = map[model.TurnID][]MessageCall{}
 	for rows.Next() {
 		var m MessageCall
-		c, turn, err := scanCallWith(rows, &m.Dynamic, &m.Extra, &m.Input, &m.Output)
+		c, turn, err := scanCall(rows, &m.Dynamic, &m.Extra, &m.Input, &m.Output)
 		if err != nil {
 			return err
 		}
@@ -163,6 +171,16 @@ func (h *historian) scanCalls(rows pgx.Rows) error {
 		h.callsOf[turn] = append(h.callsOf[turn], m)
 	}
 	return rows.Err()
+}
+
+func (h *historian) scanApprovals(rows pgx.Rows) error {
+	asked := map[model.CallID]*model.Call{}
+	for _, calls := range h.callsOf {
+		for _, c := range calls {
+			asked[c.ID] = c.Call
+		}
+	}
+	return attach(rows, asked)
 }
 
 func (h *historian) assemble() History {

@@ -28,7 +28,7 @@ func (n *inserts) queue(b *pgx.Batch, tenant model.TenantID) {
 	if c := &n.calls; len(c.ids) > 0 {
 		b.Queue(insertCalls, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
 			c.definitions, c.effects, c.executors, c.maxAttempts, c.retentions, c.dynamic, c.extras, c.states, c.outcomes,
-			c.errors, c.allowedBy, c.inputs, c.digests, c.runs, c.queued)
+			c.errors, c.allowedBy, c.inputs, c.digests, c.runs, c.queued, c.polled)
 	}
 	if a := &n.approvals; len(a.ids) > 0 {
 		b.Queue(insertApprovals, tenant, a.ids, a.calls, a.turns, a.topics, a.states, a.requested, a.expires, a.rules, a.reasons,
@@ -134,19 +134,21 @@ type callColumnsNew struct {
 	dynamic                                                   []bool
 	definitions, extras, inputs, digests                      [][]byte
 	queued                                                    []*time.Time
+	polled                                                    []bool
 }
 
 const insertCalls = `
 	insert into calls (tenant_id, call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect,
 	                   executor, max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by,
-	                   input, digest, run, queued_at, not_before)
+	                   input, digest, run, queued_at, polled, not_before)
 	select $1, d.*, d.queued_at
 	  from unnest($2::text[]::uuid[], $3::text[]::uuid[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[],
 	              $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::boolean[], $16::bytea[],
-	              $17::text[], $18::text[], $19::text[], $20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::timestamptz[])
+	              $17::text[], $18::text[], $19::text[], $20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::timestamptz[],
+	              $25::boolean[])
 	       as d (call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect, executor,
 	             max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by, input, digest, run,
-	             queued_at)`
+	             queued_at, polled)`
 
 type approvalColumnsNew struct {
 	ids, calls, turns, topics, states, rules, reasons, deciders []string
@@ -183,6 +185,7 @@ func (n *callColumnsNew) add(t *model.Turn, c *model.Call, from *NewCall) {
 	n.errors, n.allowedBy = append(n.errors, c.ErrorText), append(n.allowedBy, c.AllowedBy)
 	n.inputs, n.digests = append(n.inputs, from.Input), append(n.digests, c.Digest)
 	n.runs, n.queued = append(n.runs, string(c.Run)), append(n.queued, nullable(c.QueuedAt))
+	n.polled = append(n.polled, c.Tool.Executor == model.ExecutorCaller && t.Sink.Type == model.SinkNone)
 }
 
 func (n *approvalColumnsNew) add(t *model.Turn, c *model.Call) {

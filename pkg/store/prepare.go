@@ -12,16 +12,15 @@ import (
 
 // Prepared is all that a worker needs before it claims a call.
 type Prepared struct {
-	Call        *model.Call
-	Turn        model.TurnID
-	Topic       model.TopicID
-	Input       []byte
-	Definition  model.ToolDefinition // that of the call, which is what runs
-	Current     []byte               // the hash of the tool as it is now; nil when it is gone
-	Secrets     model.ToolSecrets
-	Server      *model.MCPServer // of an MCP tool
-	Policies    []model.Policy   // the tenant's, to ask the denies again
-	Traceparent string
+	Call       *model.Call
+	Turn       model.TurnID
+	Topic      model.TopicID
+	Input      []byte
+	Definition model.ToolDefinition // that of the call, which is what runs
+	Current    []byte               // the hash of the tool as it is now; nil when it is gone
+	Secrets    model.ToolSecrets
+	Server     *model.MCPServer // of an MCP tool
+	Policies   []model.Policy   // the tenant's, to ask the denies again
 }
 
 // Prepare reads a call for a worker. It writes nothing and decides nothing;
@@ -37,75 +36,122 @@ func (s *Store) prepareAll(ctx context.Context, tenant model.TenantID, items []p
 	for i, it := range items {
 		ids[i] = string(it)
 	}
-	found := map[model.CallID]Prepared{}
-	servers := map[string]*model.MCPServer{}
-	var policies []model.Policy
+	p := preparer{
+		calls: map[model.CallID]*Prepared{}, definitions: map[string][]byte{}, tools: map[string]currentTool{},
+		servers: map[string]*model.MCPServer{},
+	}
 	b := &pgx.Batch{}
-	b.Queue(selectPrepared, tenant, ids).Query(func(rows pgx.Rows) error { return scanPrepared(rows, found) })
-	b.Queue(selectServersOfCalls, tenant, ids).Query(func(rows pgx.Rows) error {
-		list, err := scanServers(rows)
-		for i := range list {
-			servers[list[i].Name] = &list[i]
-		}
-		return err
-	})
-	b.Queue(selectPolicies, tenant).Query(func(rows pgx.Rows) (err error) {
-		policies, err = scanPolicies(rows)
-		return err
-	})
-	if err := s.pool.SendBatch(ctx, b).Close(); err != nil {
+	b.Queue(selectPreparedCalls, tenant, ids).Query(p.scanCalls)
+	b.Queue(selectDefinitionsOfCalls, tenant, ids).Query(p.scanDefinitions)
+	b.Queue(selectToolsOfCalls, tenant, ids).Query(p.scanTools)
+	b.Queue(selectServersOfCalls, tenant, ids).Query(p.scanServers)
+	b.Queue(selectPolicies, tenant).Query(p.scanPolicies)
+	if err := s.hot.SendBatch(ctx, b).Close(); err != nil {
 		return nil, fmt.Errorf("prepare: %w", err)
 	}
 	out := make([]outcome[Prepared], len(items))
 	for i, it := range items {
-		p, ok := found[model.CallID(it)]
-		if !ok {
-			out[i].err = model.ErrNotFound
-			continue
-		}
-		p.Policies, p.Server = policies, servers[p.Call.Tool.Server]
-		out[i].value = p
+		out[i].value, out[i].err = p.assemble(model.CallID(it))
 	}
 	return out, nil
 }
 
-const selectPrepared = `
-	select ` + callColumns + `,
-	       c.topic_id, c.input, d.definition, t.hash, t.secrets, n.traceparent
-	  from calls c
-	  join turns n on n.tenant_id = $1 and n.turn_id = c.turn_id and n.turn_id = any(array(
-	         select turn_id from calls where tenant_id = $1 and call_id = any($2::text[]::uuid[])))
-	  left join approvals a on a.tenant_id = $1 and a.call_id = c.call_id and a.call_id = any($2::text[]::uuid[])
-	  left join tool_definitions d on d.tenant_id = c.tenant_id and d.hash = c.definition
-	  left join tools t on t.tenant_id = c.tenant_id and t.name = c.tool
-	 where c.tenant_id = $1 and c.call_id = any($2::text[]::uuid[])`
+// ofCalls is a set of one column over the calls, for the key of another table.
+func ofCalls(column string) string {
+	return `any(array(select distinct ` + column + ` from calls where tenant_id = $1 and call_id = any($2::text[]::uuid[])))`
+}
 
-const selectServersOfCalls = `
-	select ` + serverColumns + `
-	  from mcp_servers
-	 where tenant_id = $1 and name in (select server from calls
-	                                    where tenant_id = $1 and call_id = any($2::text[]::uuid[]) and server <> '')`
+const selectPreparedCalls = `
+	select ` + callColumns + `, topic_id, input
+	  from calls
+	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`
 
-func scanPrepared(rows pgx.Rows, into map[model.CallID]Prepared) error {
+var (
+	selectDefinitionsOfCalls = `
+	select hash, definition from tool_definitions
+	 where tenant_id = $1 and hash = ` + ofCalls("definition")
+
+	selectToolsOfCalls = `
+	select name, hash, secrets from tools
+	 where tenant_id = $1 and name = ` + ofCalls("tool")
+
+	selectServersOfCalls = `
+	select ` + serverColumns + ` from mcp_servers
+	 where tenant_id = $1 and name = ` + ofCalls("server")
+)
+
+// preparer joins what the statements found.
+type preparer struct {
+	calls       map[model.CallID]*Prepared
+	definitions map[string][]byte // by hash
+	tools       map[string]currentTool
+	servers     map[string]*model.MCPServer
+	policies    []model.Policy
+}
+
+type currentTool struct{ hash, secrets []byte }
+
+func (p *preparer) scanCalls(rows pgx.Rows) error {
 	for rows.Next() {
-		var p Prepared
-		var definition, secrets []byte
+		var one Prepared
 		var err error
-		p.Call, p.Turn, err = scanCallWith(rows, &p.Topic, &p.Input, &definition, &p.Current, &secrets, &p.Traceparent)
-		if err != nil {
+		if one.Call, one.Turn, err = scanCall(rows, &one.Topic, &one.Input); err != nil {
 			return err
 		}
-		if definition != nil {
-			if err := json.Unmarshal(definition, &p.Definition); err != nil {
-				return fmt.Errorf("call %s: its definition cannot be read: %w", p.Call.ID, err)
-			}
-		}
-		if secrets != nil {
-			if err := json.Unmarshal(secrets, &p.Secrets); err != nil {
-				return fmt.Errorf("call %s: its tool's secrets cannot be read: %w", p.Call.ID, err)
-			}
-		}
-		into[p.Call.ID] = p
+		p.calls[one.Call.ID] = &one
 	}
 	return rows.Err()
+}
+
+func (p *preparer) scanDefinitions(rows pgx.Rows) error {
+	var hash, definition []byte
+	_, err := pgx.ForEachRow(rows, []any{&hash, &definition}, func() error {
+		p.definitions[string(hash)] = definition
+		return nil
+	})
+	return err
+}
+
+func (p *preparer) scanTools(rows pgx.Rows) error {
+	var name string
+	var hash, secrets []byte
+	_, err := pgx.ForEachRow(rows, []any{&name, &hash, &secrets}, func() error {
+		p.tools[name] = currentTool{hash, secrets}
+		return nil
+	})
+	return err
+}
+
+func (p *preparer) scanServers(rows pgx.Rows) error {
+	list, err := scanServers(rows)
+	for i := range list {
+		p.servers[list[i].Name] = &list[i]
+	}
+	return err
+}
+
+func (p *preparer) scanPolicies(rows pgx.Rows) (err error) {
+	p.policies, err = scanPolicies(rows)
+	return err
+}
+
+func (p *preparer) assemble(id model.CallID) (Prepared, error) {
+	one := p.calls[id]
+	if one == nil {
+		return Prepared{}, model.ErrNotFound
+	}
+	c := one.Call
+	if definition, ok := p.definitions[string(c.Tool.Definition)]; ok {
+		if err := json.Unmarshal(definition, &one.Definition); err != nil {
+			return *one, fmt.Errorf("call %s: its definition cannot be read: %w", id, err)
+		}
+	}
+	if tool, ok := p.tools[c.Tool.Name]; ok {
+		one.Current = tool.hash
+		if err := json.Unmarshal(tool.secrets, &one.Secrets); err != nil {
+			return *one, fmt.Errorf("call %s: its tool's secrets cannot be read: %w", id, err)
+		}
+	}
+	one.Server, one.Policies = p.servers[c.Tool.Server], p.policies
+	return *one, nil
 }

@@ -229,6 +229,7 @@ func (u *unit) saveContinuations(b *pgx.Batch, turns []*model.Turn) {
 	var ids, topics, states, accepted []string
 	var generations []int
 	var ready []time.Time
+	var waits []bool
 	for _, t := range turns {
 		c := t.Continuation
 		if c == nil || !c.Changed {
@@ -236,21 +237,24 @@ func (u *unit) saveContinuations(b *pgx.Batch, turns []*model.Turn) {
 		}
 		ids, topics, states = append(ids, string(t.ID)), append(topics, string(t.Topic)), append(states, string(c.State))
 		accepted, generations, ready = append(accepted, string(c.AcceptedBy)), append(generations, c.Generation), append(ready, c.ReadyAt)
+		waits = append(waits, t.Sink.Type == model.SinkNone || t.Hold != nil)
 	}
 	if len(ids) > 0 {
-		b.Queue(upsertContinuations, u.tenant, ids, topics, states, generations, ready, accepted)
+		b.Queue(upsertContinuations, u.tenant, ids, topics, states, generations, ready, accepted, waits)
 	}
 }
 
 const upsertContinuations = `
 	insert into continuations as k (tenant_id, turn_id, topic_id, state, generation, ready_at, next_at, accepted_by)
-	select $1, d.turn_id, d.topic_id, d.state, d.generation, d.ready_at, d.ready_at, nullif(d.accepted_by, '')::uuid
-	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::text[])
-	       as d (turn_id, topic_id, state, generation, ready_at, accepted_by)
+	select $1, d.turn_id, d.topic_id, d.state, d.generation, d.ready_at, case when d.waits then 'infinity' else d.ready_at end,
+	       nullif(d.accepted_by, '')::uuid
+	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::boolean[])
+	       as d (turn_id, topic_id, state, generation, ready_at, accepted_by, waits)
 	    on conflict (tenant_id, turn_id) do update
 	   set state = excluded.state,
 	       generation = excluded.generation,
 	       accepted_by = excluded.accepted_by,
 	       ready_at = excluded.ready_at,
-	       next_at = case when excluded.state = 'ready' and k.state <> 'ready' then excluded.ready_at else k.next_at end,
+	       next_at = case when excluded.state = 'ready' and (k.state <> 'ready' or k.next_at = 'infinity') then excluded.next_at
+	                      else k.next_at end,
 	       deliveries = case when excluded.generation > k.generation then 0 else k.deliveries end`

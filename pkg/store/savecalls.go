@@ -12,8 +12,8 @@ import (
 // new hint; inputs and outputs are written only where they are new.
 func (u *unit) saveCalls(b *pgx.Batch, turns []*model.Turn) {
 	var c callRows
-	var inputIDs, outputIDs []string
-	var inputs, outputs [][]byte
+	var inputIDs []string
+	var inputs [][]byte
 	for _, t := range turns {
 		for _, call := range t.Calls {
 			if call.Changed {
@@ -22,9 +22,6 @@ func (u *unit) saveCalls(b *pgx.Batch, turns []*model.Turn) {
 			if call.NewInput != nil {
 				inputIDs, inputs = append(inputIDs, string(call.ID)), append(inputs, call.NewInput)
 			}
-			if call.NewOutput != nil {
-				outputIDs, outputs = append(outputIDs, string(call.ID)), append(outputs, call.NewOutput)
-			}
 		}
 	}
 	if len(inputIDs) > 0 {
@@ -32,10 +29,7 @@ func (u *unit) saveCalls(b *pgx.Batch, turns []*model.Turn) {
 	}
 	if len(c.ids) > 0 {
 		b.Queue(updateCalls, u.tenant, c.ids, c.states, c.outcomes, c.errors, c.digests, c.edited, c.runs, c.fences, c.tokens,
-			c.workers, c.leases, c.queued, c.notBefore, c.started, c.results, c.uncertain)
-	}
-	if len(outputIDs) > 0 {
-		b.Queue(updateOutputs, u.tenant, outputIDs, outputs)
+			c.workers, c.leases, c.queued, c.notBefore, c.started, c.results, c.uncertain, c.outputs)
 	}
 }
 
@@ -56,13 +50,14 @@ const updateCalls = `
 	       first_started_at = d.first_started_at,
 	       result_digest = d.result_digest,
 	       uncertain = d.uncertain,
+	       output = coalesce(d.output, c.output),
 	       published = case when d.run = 'queued' and c.run <> 'queued' then 0 else c.published end,
 	       published_at = case when d.run = 'queued' and c.run <> 'queued' then null else c.published_at end
 	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::boolean[], $8::text[], $9::bigint[],
 	              $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
-	              $16::bytea[], $17::boolean[])
+	              $16::bytea[], $17::boolean[], $18::bytea[])
 	       as d (call_id, state, outcome, error_text, digest, edited, run, fence, claim_token, worker, lease_until, queued_at,
-	             not_before, first_started_at, result_digest, uncertain)
+	             not_before, first_started_at, result_digest, uncertain, output)
 	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
 
 const updateInputs = `
@@ -72,15 +67,9 @@ const updateInputs = `
 	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, input)
 	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
 
-const updateOutputs = `
-	update calls c
-	   set output = d.output
-	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, output)
-	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
-
 type callRows struct {
 	ids, states, outcomes, errors, runs, tokens, workers []string
-	digests, results                                     [][]byte
+	digests, results, outputs                            [][]byte
 	edited, uncertain                                    []bool
 	fences                                               []int64
 	leases, queued, notBefore, started                   []*time.Time
@@ -96,6 +85,7 @@ func (r *callRows) add(c *model.Call) {
 	r.workers = append(r.workers, c.Worker)
 	r.digests = append(r.digests, c.Digest)
 	r.results = append(r.results, c.ResultDigest)
+	r.outputs = append(r.outputs, c.NewOutput)
 	r.edited = append(r.edited, c.Edited)
 	r.uncertain = append(r.uncertain, c.Uncertain)
 	r.fences = append(r.fences, c.Fence)

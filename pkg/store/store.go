@@ -15,7 +15,7 @@ import (
 // Store is the database. It is safe for concurrent use.
 type Store struct {
 	pool *pgxpool.Pool // reads, sweeps, configuration
-	hot  *pgxpool.Pool // the batched transactions, so that no storm of reads can starve a decision
+	hot  *pgxpool.Pool // what goes in batches, so that no storm of reads can starve a decision
 	log  *slog.Logger
 
 	register *batcher[registerItem, Registered]
@@ -56,10 +56,10 @@ func New(url string, o Options) (*Store, error) {
 	}
 	s := &Store{log: o.Log, changed: o.Changed}
 	var err error
-	if s.pool, err = newPool(url, o); err != nil {
+	if s.pool, err = newPool(url, o, nil); err != nil {
 		return nil, err
 	}
-	if s.hot, err = newPool(url, o); err != nil {
+	if s.hot, err = newPool(url, o, batched); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
@@ -72,7 +72,13 @@ func New(url string, o Options) (*Store, error) {
 	return s, nil
 }
 
-func newPool(url string, o Options) (*pgxpool.Pool, error) {
+// batched are the settings of connections whose statements find rows by an
+// array of keys: the joins that are left are between two sets of a batch's
+// size, for which a nested loop, the planner's choice on tables it knows
+// nothing of, is never right.
+var batched = map[string]string{"enable_nestloop": "off"}
+
+func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
@@ -83,21 +89,27 @@ func newPool(url string, o Options) (*pgxpool.Pool, error) {
 	}
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
-	for name, value := range map[string]string{
-		"application_name":                    "countersign",
-		"timezone":                            "UTC",
-		"lock_timeout":                        "2000",  // a lock that takes longer is retried
-		"statement_timeout":                   "10000", // nothing here is slow on purpose
-		"idle_in_transaction_session_timeout": "10000", // a paused node must not hold a turn
-	} {
-		if _, set := config.ConnConfig.RuntimeParams[name]; !set {
-			config.ConnConfig.RuntimeParams[name] = value
+	for _, more := range []map[string]string{defaults, settings} {
+		for name, value := range more {
+			if _, set := config.ConnConfig.RuntimeParams[name]; !set {
+				config.ConnConfig.RuntimeParams[name] = value
+			}
 		}
 	}
 	if o.Configure != nil {
 		o.Configure(config)
 	}
 	return pgxpool.NewWithConfig(context.Background(), config)
+}
+
+// defaults are every connection's settings, where the URL says nothing else.
+var defaults = map[string]string{
+	"application_name":                    "countersign",
+	"jit":                                 "off", // statements take milliseconds, compiling one takes longer
+	"timezone":                            "UTC",
+	"lock_timeout":                        "2000",  // a lock that takes longer is retried
+	"statement_timeout":                   "10000", // nothing here is slow on purpose
+	"idle_in_transaction_session_timeout": "10000", // a paused node must not hold a turn
 }
 
 // Close ends the batchers and the connections.

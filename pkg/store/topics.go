@@ -159,8 +159,7 @@ func (s *Store) TurnInTopic(ctx context.Context, tenant model.TenantID, id model
 	u := newUnit(tenant)
 	b := &pgx.Batch{}
 	b.Queue(`begin isolation level repeatable read read only`)
-	b.Queue(selectTurn, tenant, string(id)).Query(u.scanTurns)
-	b.Queue(selectCallsOfTurn, tenant, string(id)).Query(u.scanCalls)
+	u.read(b, `select ($2::text)::uuid`, string(id))
 	b.Queue(selectTopicOfTurn, tenant, string(id)).Query(u.scanTopicsRead)
 	b.Queue(`commit`)
 	if err := s.readBatch(ctx, b); err != nil {
@@ -170,19 +169,9 @@ func (s *Store) TurnInTopic(ctx context.Context, tenant model.TenantID, id model
 	if t == nil || u.seen[t.Topic] == nil {
 		return nil, model.Topic{}, model.ErrNotFound
 	}
+	slices.SortFunc(t.Calls, func(a, b *model.Call) int { return a.Part - b.Part })
 	return t, *u.seen[t.Topic], nil
 }
-
-const selectTurn = `
-	select ` + turnColumns + `
-	  from turns t left join continuations k using (tenant_id, turn_id)
-	 where t.tenant_id = $1 and t.turn_id = ($2::text)::uuid`
-
-const selectCallsOfTurn = `
-	select ` + callColumns + `
-	  from calls c left join approvals a using (tenant_id, call_id)
-	 where c.tenant_id = $1 and c.turn_id = ($2::text)::uuid
-	 order by c.part`
 
 // Version reads a topic's version. Errors: [model.ErrNotFound].
 func (s *Store) Version(ctx context.Context, tenant model.TenantID, id model.TopicID) (version int64, err error) {

@@ -190,6 +190,7 @@ create table calls (
     uncertain         boolean not null default false,
     published         int not null default 0,      -- hints sent for this queueing
     published_at      timestamptz,
+    polled            boolean not null default false, -- its caller polls; no hint is ever owed
     created_at        timestamptz not null default clock_timestamp(),
     primary key (tenant_id, call_id),
     constraint calls_tool_call_id_unique unique (tenant_id, topic_id, message_id, tool_call_id),
@@ -200,7 +201,8 @@ create table calls (
     constraint calls_denied_never_ran check (state <> 'output-denied' or (run = '' and fence = 0))
 ) with (fillfactor = 70);
 create index calls_by_turn on calls (tenant_id, turn_id);
-create index calls_queued on calls (queued_at) where run = 'queued';
+create index calls_queued on calls (queued_at) where run = 'queued' and not polled;
+create index calls_of_callers on calls (queued_at) where run = 'queued' and executor = 'caller';
 create index calls_started on calls (lease_until) where run = 'started';
 
 create table approvals (
@@ -271,7 +273,7 @@ create table continuations (
     ready_at      timestamptz not null,
     accepted_by   uuid,
     deliveries    int not null default 0,
-    next_at       timestamptz not null,            -- not delivered earlier; where it is leased, by somebody else
+    next_at       timestamptz not null,            -- not delivered earlier; infinity while it is held or polled
     delivered_at  timestamptz,
     last_error    text not null default '',
     created_at    timestamptz not null default clock_timestamp(),

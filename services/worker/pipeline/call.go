@@ -50,9 +50,6 @@ func (w *Worker) call(tenant model.TenantID, id model.CallID, traceparent string
 	if err != nil || p.Call.Run != model.RunQueued {
 		return err
 	}
-	if traceparent == "" {
-		ctx = w.traced(p.Traceparent)
-	}
 	ctx, span := w.tracer.Start(ctx, "run "+p.Call.Tool.Name, trace.WithSpanKind(trace.SpanKindConsumer),
 		trace.WithAttributes(attribute.String("countersign.call", string(id)), attribute.String("countersign.topic", string(p.Topic))))
 	defer span.End()

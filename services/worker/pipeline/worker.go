@@ -153,7 +153,7 @@ func (w *Worker) poll(ctx context.Context) {
 		for _, r := range runs {
 			w.running.Go(func() {
 				defer w.slots.Release(1)
-				if err := w.call(r.Tenant, r.Call, ""); err != nil {
+				if err := w.call(r.Tenant, r.Call, r.Traceparent); err != nil {
 					w.log.Debug("a queued run was left", "call", r.Call, "err", err)
 				}
 			})

@@ -1,0 +1,168 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/countersign/countersign/pkg/model"
+)
+
+// The rows of the four tables that a turn is made of, and how each is read.
+// The columns carry no table's name, so that they can be selected from any
+// statement in which they are unambiguous.
+
+const turnColumns = `turn_id::text, topic_id, message_id, step, coalesce(continues::text, ''), ended, end_reason, discarded,
+	streaming, open_approvals, open_calls, unknown_calls, execution, requested_by, sink_type, sink_target, accept_within_ms,
+	hold_lease_ms, hold_until, on_lapse, live_fence, live_token, live_until, traceparent`
+
+// scanTurn reads turnColumns, and after them what more a query selects.
+func scanTurn(row pgx.Row, more ...any) (*model.Turn, error) {
+	var (
+		t                    model.Turn
+		live                 model.Live
+		accept               int64
+		holdLease            *int64
+		holdUntil, liveUntil *time.Time
+		onLapse              *string
+		target               string
+	)
+	err := row.Scan(append([]any{&t.ID, &t.Topic, &t.Message, &t.Step, &t.Continues, &t.Ended, &t.EndReason, &t.Discarded,
+		&t.Streaming, &t.OpenApprovals, &t.OpenCalls, &t.UnknownCalls, &t.Execution, &t.RequestedBy, &t.Sink.Type, &target, &accept,
+		&holdLease, &holdUntil, &onLapse, &live.Fence, &live.Token, &liveUntil, &t.Traceparent}, more...)...)
+	if err != nil {
+		return nil, err
+	}
+	t.Sink = sinkOf(t.Sink.Type, target, accept)
+	if holdUntil != nil {
+		t.Hold = &model.Hold{Lease: milliseconds(*holdLease), Until: *holdUntil, OnLapse: model.OnLapse(*onLapse)}
+	}
+	if liveUntil != nil {
+		live.LeaseUntil = *liveUntil
+		t.Live = &live
+	}
+	return &t, nil
+}
+
+const continuationColumns = `turn_id::text, state, generation, ready_at, coalesce(accepted_by::text, '')`
+
+func scanContinuation(row pgx.Row) (turn model.TurnID, c *model.Continuation, err error) {
+	c = &model.Continuation{}
+	err = row.Scan(&turn, &c.State, &c.Generation, &c.ReadyAt, &c.AcceptedBy)
+	return turn, c, err
+}
+
+const callColumns = `call_id::text, turn_id::text, part, tool_call_id, tool, server, definition, effect, executor, max_attempts,
+	key_retention_ms, state, outcome, error_text, allowed_by, digest, edited, run, fence, claim_token, worker, lease_until,
+	queued_at, not_before, first_started_at, result_digest, uncertain`
+
+// scanCall reads callColumns, and after them what more a query selects.
+func scanCall(row pgx.Row, more ...any) (*model.Call, model.TurnID, error) {
+	var (
+		c                                 model.Call
+		turn                              model.TurnID
+		retention                         int64
+		lease, queued, notBefore, started *time.Time
+	)
+	err := row.Scan(append([]any{&c.ID, &turn, &c.Part, &c.ToolCallID, &c.Tool.Name, &c.Tool.Server, &c.Tool.Definition,
+		&c.Tool.Effect, &c.Tool.Executor, &c.Tool.MaxAttempts, &retention, &c.State, &c.Outcome, &c.ErrorText, &c.AllowedBy,
+		&c.Digest, &c.Edited, &c.Run, &c.Fence, &c.ClaimToken, &c.Worker, &lease, &queued, &notBefore, &started,
+		&c.ResultDigest, &c.Uncertain}, more...)...)
+	if err != nil {
+		return nil, "", err
+	}
+	c.Tool.KeyRetention = milliseconds(retention)
+	c.LeaseUntil, c.QueuedAt, c.NotBefore, c.FirstStartedAt = instant(lease), instant(queued), instant(notBefore), instant(started)
+	return &c, turn, nil
+}
+
+const approvalColumns = `call_id::text, approval_id::text, state, requested_at, expires_at, rule, reason, decided_by, decided_at,
+	decision_id, channel`
+
+func scanApproval(row pgx.Row) (call model.CallID, a *model.Approval, err error) {
+	a = &model.Approval{}
+	var decided *time.Time
+	var rule []byte
+	err = row.Scan(&call, &a.ID, &a.State, &a.RequestedAt, &a.ExpiresAt, &rule, &a.Reason, &a.DecidedBy, &decided, &a.DecisionID,
+		&a.Channel)
+	if err != nil {
+		return call, nil, err
+	}
+	a.DecidedAt = instant(decided)
+	return call, a, decodeRule(rule, a)
+}
+
+// attach gives calls the approvals that a statement found.
+func attach(rows pgx.Rows, asked map[model.CallID]*model.Call) error {
+	for rows.Next() {
+		call, a, err := scanApproval(rows)
+		if err != nil {
+			return err
+		}
+		if c := asked[call]; c != nil {
+			c.Approval = a
+		}
+	}
+	return rows.Err()
+}
+
+// approvalRule is how a requirement stands in the column rule.
+type approvalRule struct {
+	Restricted bool     `json:"restricted,omitempty"`
+	Approvers  []string `json:"approvers,omitempty"`
+	Quorum     int      `json:"quorum"`
+	FourEyes   bool     `json:"fourEyes,omitempty"`
+	Policies   []string `json:"policies,omitempty"`
+}
+
+func encodeRule(a *model.Approval) string {
+	out, _ := json.Marshal(approvalRule{a.Rule.Restricted, a.Rule.Approvers, a.Rule.Quorum, a.Rule.FourEyes, a.Policies})
+	return string(out)
+}
+
+func decodeRule(raw []byte, a *model.Approval) error {
+	var r approvalRule
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return fmt.Errorf("approval %s: its rule cannot be read: %w", a.ID, err)
+	}
+	a.Rule = model.Requirement{Restricted: r.Restricted, Approvers: r.Approvers, Quorum: r.Quorum, FourEyes: r.FourEyes}
+	a.Policies = r.Policies
+	return nil
+}
+
+func sinkOf(kind model.SinkType, target string, acceptMS int64) model.Sink {
+	s := model.Sink{Type: kind, AcceptWithin: milliseconds(acceptMS)}
+	switch kind {
+	case model.SinkWebhook:
+		s.URL = target
+	case model.SinkJetStream:
+		s.Name = target
+	}
+	return s
+}
+
+func sinkTarget(s model.Sink) string {
+	if s.Type == model.SinkWebhook {
+		return s.URL
+	}
+	return s.Name
+}
+
+func milliseconds(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+
+func instant(t *time.Time) time.Time {
+	if t == nil {
+		return time.Time{}
+	}
+	return *t
+}
+
+// nullable is the inverse of instant: the zero time is null.
+func nullable(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
