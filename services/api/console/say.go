@@ -21,13 +21,14 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, p model.Principal)
 	topic := model.TopicID(r.PostFormValue("topic"))
 	text := strings.ReplaceAll(strings.TrimSpace(r.PostFormValue("text")), "\r\n", "\n")
 	if topic == "" {
-		topic = model.TopicID("chat-" + model.NewToken())
+		token := model.NewToken()
+		topic = model.TopicID("chat-" + token[len(token)-12:]) // its random end
 	}
 	if text == "" {
 		http.Redirect(w, r, topicURL(topic), http.StatusSeeOther)
 		return
 	}
-	raw, err := strictjson.Marshal(userMessage{model.NewMessageID(), "user", []textPart{{"text", text}}, origin{"page"}})
+	raw, err := strictjson.Marshal(userMessage{model.NewMessageID(), "user", []textPart{{"text", text}}, origin{"page", person(p)}})
 	if err == nil {
 		_, err = c.UseCases.AppendMessages(r.Context(), approval.Origin{By: p, Channel: channel}, topic,
 			approval.MessagesRequest{Messages: []strictjson.Raw{raw}})
@@ -54,6 +55,16 @@ type userMessage struct {
 
 type origin struct {
 	WrittenOn string `json:"writtenOn"`
+	Person    string `json:"person,omitzero"`
+}
+
+// person is the name of the person that a principal is, or "".
+func person(p model.Principal) string {
+	name, _ := strings.CutPrefix(p.Subject, "user:")
+	if !p.OnBehalf {
+		return ""
+	}
+	return name
 }
 
 type textPart struct {

@@ -66,7 +66,7 @@ var effectTexts = map[model.Effect]string{
 	model.EffectRead:       "reads only",
 	model.EffectIdempotent: "safe to repeat",
 	model.EffectKeyed:      "once, by its key",
-	model.EffectUnsafe:     "changes something; runs at most once",
+	model.EffectUnsafe:     "changes something, runs at most once",
 }
 
 // maxOutput bounds how much of an output the page shows, in bytes. Inputs are
