@@ -25,7 +25,11 @@ func (s *Service) Decide(ctx context.Context, from Origin, id model.ApprovalID, 
 			return store.Decided{}, err
 		}
 	}
-	return s.store.Decide(ctx, from.By.Tenant, d)
+	ctx, end := s.steps.begin(ctx, "decide")
+	out, err := s.store.Decide(ctx, from.By.Tenant, d)
+	end(err)
+	s.steps.decided(ctx, out.Result, out.Call, err)
+	return out, err
 }
 
 func (r DecisionRequest) read(from Origin, id model.ApprovalID) (model.Decision, error) {

@@ -33,7 +33,9 @@ func (s *Service) Register(ctx context.Context, from Origin, topic model.TopicID
 	if r.Parts, r.Calls, err = s.prepare(ctx, from.By.Tenant, parts, executor, r.Continues); err != nil {
 		return Registered{}, err
 	}
+	ctx, end := s.steps.begin(ctx, "register")
 	out, err := s.store.Register(ctx, r)
+	end(err)
 	return Registered{out, r.Parts, r.Calls}, err
 }
 
@@ -82,7 +84,9 @@ func (f *faults) expiry(text string, otherwise time.Duration) time.Duration {
 // right behind the step-start, and each call gets its verdict.
 func (s *Service) prepare(
 	ctx context.Context, tenant model.TenantID, parts []part, executor model.Executor, continues model.TurnID,
-) (store.Parts, []store.NewCall, error) {
+) (_ store.Parts, _ []store.NewCall, err error) {
+	ctx, end := s.steps.begin(ctx, "evaluate")
+	defer func() { end(err) }()
 	stored := store.Parts{json.RawMessage(parts[0].raw)}
 	if continues != "" {
 		notes, err := s.store.Notes(ctx, tenant, continues)
@@ -95,7 +99,6 @@ func (s *Service) prepare(
 	}
 	j := judge{tenant: tenant, schemas: s.schemas, executor: executor}
 	if names := toolNames(parts); len(names) > 0 {
-		var err error
 		if j.catalog, err = s.store.Catalog(ctx, tenant, names); err != nil {
 			return nil, nil, err
 		}
@@ -106,7 +109,9 @@ func (s *Service) prepare(
 			stored = append(stored, json.RawMessage(p.raw))
 			continue
 		}
-		calls = append(calls, j.call(p.call, len(stored)))
+		call := j.call(p.call, len(stored))
+		s.steps.judged(ctx, &call.Call)
+		calls = append(calls, call)
 		stored = append(stored, nil)
 	}
 	return stored, calls, nil
@@ -157,7 +162,9 @@ func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, 
 			return Registered{}, err
 		}
 	}
+	ctx, end := s.steps.begin(ctx, "register")
 	out, err := s.store.FinishLive(ctx, from.By.Tenant, e)
+	end(err)
 	return Registered{out, e.Parts, e.Calls}, err
 }
 

@@ -4,6 +4,11 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
+	noopmetric "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	nooptrace "go.opentelemetry.io/otel/trace/noop"
+
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/toolschema"
@@ -26,6 +31,7 @@ type Service struct {
 	store   Store
 	schemas *toolschema.Cache
 	expiry  time.Duration
+	steps   steps
 }
 
 // keptSchemas bounds the compiled schemas of a node: more than a busy
@@ -35,7 +41,17 @@ const keptSchemas = 2000
 // New makes the use cases. expiry is how long approvals stay open when a turn
 // does not say.
 func New(s Store, expiry time.Duration) *Service {
-	return &Service{store: s, schemas: toolschema.NewCache(keptSchemas), expiry: expiry}
+	return &Service{
+		store: s, schemas: toolschema.NewCache(keptSchemas), expiry: expiry,
+		steps: newSteps(nooptrace.NewTracerProvider().Tracer(""), noopmetric.NewMeterProvider().Meter("")),
+	}
+}
+
+// Observe lets the steps be seen as spans and counted. It is called before
+// the first use.
+func (s *Service) Observe(tracer trace.Tracer, meter metric.Meter) *Service {
+	s.steps = newSteps(tracer, meter)
+	return s
 }
 
 // Origin is where a request comes from, for the audit.

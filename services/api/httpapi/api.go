@@ -65,9 +65,13 @@ type API struct {
 	handler http.Handler
 }
 
+// scope names the instrumentation.
+const scope = "github.com/countersign/countersign/services/api"
+
 // New makes the API with all its routes.
 func New(d Deps, l Limits) *API {
-	a := &API{Deps: d, limits: l, cases: approval.New(d.Store, l.DefaultExpiry), keys: newKeyCache(), rates: newRates(l.Rate)}
+	cases := approval.New(d.Store, l.DefaultExpiry).Observe(d.TracerProvider.Tracer(scope), d.MeterProvider.Meter(scope))
+	a := &API{Deps: d, limits: l, cases: cases, keys: newKeyCache(), rates: newRates(l.Rate)}
 	a.handler = a.build()
 	return a
 }

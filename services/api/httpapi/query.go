@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"encoding/base64"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,8 +10,6 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/services/api/approval"
 )
-
-func parseQuery(raw string) (url.Values, error) { return url.ParseQuery(raw) }
 
 // The sizes of a page.
 const (

@@ -5,6 +5,7 @@ import (
 	"io"
 	"mime"
 	"net/http"
+	"net/url"
 	"slices"
 
 	"go.opentelemetry.io/otel/propagation"
@@ -83,7 +84,7 @@ func idIn[ID ~string](r *request, name string) (ID, error) {
 // readQuery refuses parameters that are not known: a misspelt minVersion
 // would silently promise something else.
 func (r *request) readQuery(known []string) error {
-	values, err := parseQuery(r.URL.RawQuery)
+	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
 		return approval.NewInvalid("?", "the query cannot be read")
 	}

@@ -42,7 +42,7 @@ func created(is bool, body any) answer {
 	return ok(body)
 }
 
-// readers, and so on, are the roles of the routes.
+// Who may use a route: a key needs one of its roles.
 var (
 	backend    = []model.Role{model.RoleBackend}
 	admin      = []model.Role{model.RoleAdmin}
