@@ -123,7 +123,7 @@ func (s *Store) attachApprovals(ctx context.Context, tenant any, calls []CallVie
 const selectApprovalsOfCalls = `
 	select ` + approvalColumns + `
 	  from approvals
-	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`
+	 where tenant_id = $1 and call_id = any($2::uuid[])`
 
 // CallInput reads the exact bytes of a call's input. Errors:
 // [model.ErrNotFound].

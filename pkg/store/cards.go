@@ -121,4 +121,4 @@ func (s *Store) cards(ctx context.Context, query string, args ...any) ([]Card, e
 const selectCallsByID = `
 	select ` + callColumns + `, topic_id, message_id, null::bytea
 	  from calls
-	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`
+	 where tenant_id = $1 and call_id = any($2::uuid[])`

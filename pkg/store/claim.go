@@ -77,12 +77,12 @@ func (c *claimer) read(b *pgx.Batch) {
 
 const callTurns = `
 	select turn_id from calls
-	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`
+	 where tenant_id = $1 and call_id = any($2::uuid[])`
 
 const selectDefinitions = `
 	select name, hash from tools
 	 where tenant_id = $1 and name = any(array(select tool from calls
-	                                            where tenant_id = $1 and call_id = any($2::text[]::uuid[])))`
+	                                            where tenant_id = $1 and call_id = any($2::uuid[])))`
 
 func (c *claimer) scanDefinitions(rows pgx.Rows) error {
 	for rows.Next() {

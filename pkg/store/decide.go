@@ -85,13 +85,13 @@ func (d *decider) read(b *pgx.Batch) {
 
 const approvalTurns = `
 	select turn_id from approvals
-	 where tenant_id = $1 and approval_id = any($2::text[]::uuid[])`
+	 where tenant_id = $1 and approval_id = any($2::uuid[])`
 
 const selectDecisions = `
 	select decision_id, approval_id::text, call_id::text, approved, reason, digest, edited, decided_by, key_name, channel,
 	       decided_at, content
 	  from decisions
-	 where tenant_id = $1 and approval_id = any($2::text[]::uuid[])
+	 where tenant_id = $1 and approval_id = any($2::uuid[])
 	 union
 	select decision_id, approval_id::text, call_id::text, approved, reason, digest, edited, decided_by, key_name, channel,
 	       decided_at, content

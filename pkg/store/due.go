@@ -92,7 +92,7 @@ func (s *Store) DueAnywhere(ctx context.Context, unhinted, unclaimed time.Durati
 	}
 	var all Due
 	for tenant, ids := range byTenant {
-		due, err := s.due(ctx, tenant, `select unnest($2::text[]::uuid[])`, []any{ids},
+		due, err := s.due(ctx, tenant, `select unnest($2::uuid[])`, []any{ids},
 			`(published_at is null or published_at <= clock_timestamp() - `+strconv.FormatInt(unclaimed.Milliseconds(), 10)+` * interval '1 millisecond')`,
 			`state in ('ready', 'dispatched')`)
 		if err != nil {

@@ -127,16 +127,16 @@ func (s *Store) RenewLeases(ctx context.Context, tenant model.TenantID, renewals
 const renewLeases = `
 	with owned as (
 	    select c.call_id, t.ended <> '' as ended
-	      from unnest($2::text[]::uuid[], $3::bigint[], $4::text[]) as r (call_id, fence, token)
+	      from unnest($2::uuid[], $3::bigint[], $4::text[]) as r (call_id, fence, token)
 	      join calls c on c.tenant_id = $1 and c.call_id = r.call_id and c.fence = r.fence and c.claim_token = r.token
-	                  and c.run = 'started' and c.call_id = any($2::text[]::uuid[])
+	                  and c.run = 'started' and c.call_id = any($2::uuid[])
 	      join turns t on t.tenant_id = $1 and t.turn_id = c.turn_id and t.turn_id = any(array(
-	             select turn_id from calls where tenant_id = $1 and call_id = any($2::text[]::uuid[])))
+	             select turn_id from calls where tenant_id = $1 and call_id = any($2::uuid[])))
 	     order by c.call_id
 	       for no key update of c
 	)
 	update calls c
 	   set lease_until = clock_timestamp() + $5 * interval '1 millisecond'
 	  from owned
-	 where c.tenant_id = $1 and c.call_id = owned.call_id and c.call_id = any($2::text[]::uuid[])
+	 where c.tenant_id = $1 and c.call_id = owned.call_id and c.call_id = any($2::uuid[])
 	returning c.call_id::text, c.lease_until, owned.ended`

@@ -81,7 +81,7 @@ const insertTurns = `
 	       d.open_approvals, d.open_calls, d.execution, d.requested_by, d.sink_type, d.sink_target, d.accept_within_ms,
 	       d.hold_lease_ms, d.hold_until, d.on_lapse, d.live_fence, d.live_token, d.live_until, d.parts, d.content,
 	       d.traceparent, t.version
-	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[],
+	  from unnest($2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[],
 	              $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[],
 	              $18::timestamptz[], $19::text[], $20::bigint[], $21::text[], $22::timestamptz[], $23::bytea[],
 	              $24::bytea[], $25::text[])
@@ -142,7 +142,7 @@ const insertCalls = `
 	                   executor, max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by,
 	                   input, digest, run, queued_at, polled, not_before)
 	select $1, d.*, d.queued_at
-	  from unnest($2::text[]::uuid[], $3::text[]::uuid[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[],
+	  from unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[],
 	              $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::boolean[], $16::bytea[],
 	              $17::text[], $18::text[], $19::text[], $20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::timestamptz[],
 	              $25::boolean[])
@@ -160,7 +160,7 @@ const insertApprovals = `
 	insert into approvals (tenant_id, approval_id, call_id, turn_id, topic_id, state, requested_at, expires_at, rule, reason,
 	                       decided_by, decided_at)
 	select $1, d.*
-	  from unnest($2::text[]::uuid[], $3::text[]::uuid[], $4::text[]::uuid[], $5::text[], $6::text[], $7::timestamptz[],
+	  from unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::timestamptz[],
 	              $8::timestamptz[], $9::text[]::jsonb[], $10::text[], $11::text[], $12::timestamptz[]) as d`
 
 // addCalls adds the calls of a turn, which are in the order of news.

@@ -64,9 +64,9 @@ func queueHinted(b *pgx.Batch, hinted []Hinted) {
 const markHinted = `
 	with free as (
 	    select c.tenant_id, c.call_id
-	      from unnest($1::text[], $2::text[]::uuid[], $3::bigint[]) as h (tenant_id, call_id, fence)
+	      from unnest($1::text[], $2::uuid[], $3::bigint[]) as h (tenant_id, call_id, fence)
 	      join calls c on c.tenant_id = h.tenant_id and c.call_id = h.call_id and c.fence = h.fence and c.run = 'queued'
-	                  and c.tenant_id = any($1::text[]) and c.call_id = any($2::text[]::uuid[])
+	                  and c.tenant_id = any($1::text[]) and c.call_id = any($2::uuid[])
 	       for no key update of c skip locked
 	)
 	update calls c
@@ -74,7 +74,7 @@ const markHinted = `
 	       published_at = clock_timestamp()
 	  from free
 	 where c.tenant_id = free.tenant_id and c.call_id = free.call_id
-	   and c.tenant_id = any($1::text[]) and c.call_id = any($2::text[]::uuid[])`
+	   and c.tenant_id = any($1::text[]) and c.call_id = any($2::uuid[])`
 
 func queueDelivered(b *pgx.Batch, delivered []Delivered) {
 	var tenants, turns []string
@@ -92,10 +92,10 @@ func queueDelivered(b *pgx.Batch, delivered []Delivered) {
 const markDelivered = `
 	with free as (
 	    select k.tenant_id, k.turn_id, d.again
-	      from unnest($1::text[], $2::text[]::uuid[], $3::int[], $4::bigint[]) as d (tenant_id, turn_id, generation, again)
+	      from unnest($1::text[], $2::uuid[], $3::int[], $4::bigint[]) as d (tenant_id, turn_id, generation, again)
 	      join continuations k on k.tenant_id = d.tenant_id and k.turn_id = d.turn_id and k.generation = d.generation
 	                          and k.state in ('ready', 'dispatched')
-	                          and k.tenant_id = any($1::text[]) and k.turn_id = any($2::text[]::uuid[])
+	                          and k.tenant_id = any($1::text[]) and k.turn_id = any($2::uuid[])
 	       for no key update of k skip locked
 	)
 	update continuations k
@@ -106,7 +106,7 @@ const markDelivered = `
 	       last_error = ''
 	  from free
 	 where k.tenant_id = free.tenant_id and k.turn_id = free.turn_id
-	   and k.tenant_id = any($1::text[]) and k.turn_id = any($2::text[]::uuid[])`
+	   and k.tenant_id = any($1::text[]) and k.turn_id = any($2::uuid[])`
 
 func queueSignalled(b *pgx.Batch, signalled []Change) {
 	var tenants, topics []string

@@ -32,5 +32,5 @@ func (s *Store) Notes(ctx context.Context, tenant model.TenantID, turns ...model
 const selectEdits = `
 	select c.turn_id::text, c.tool_call_id, c.tool
 	  from calls c
-	 where c.tenant_id = $1 and c.turn_id = any($2::text[]::uuid[]) and c.edited
+	 where c.tenant_id = $1 and c.turn_id = any($2::uuid[]) and c.edited
 	 order by c.turn_id, c.part`

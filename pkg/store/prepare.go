@@ -58,13 +58,13 @@ func (s *Store) prepareAll(ctx context.Context, tenant model.TenantID, items []p
 
 // ofCalls is a set of one column over the calls, for the key of another table.
 func ofCalls(column string) string {
-	return `any(array(select distinct ` + column + ` from calls where tenant_id = $1 and call_id = any($2::text[]::uuid[])))`
+	return `any(array(select distinct ` + column + ` from calls where tenant_id = $1 and call_id = any($2::uuid[])))`
 }
 
 const selectPreparedCalls = `
 	select ` + callColumns + `, topic_id, input
 	  from calls
-	 where tenant_id = $1 and call_id = any($2::text[]::uuid[])`
+	 where tenant_id = $1 and call_id = any($2::uuid[])`
 
 var (
 	selectDefinitionsOfCalls = `

@@ -42,7 +42,7 @@ const insertDecisions = `
 	insert into decisions (tenant_id, decision_id, approval_id, call_id, approved, reason, digest, edited, decided_by, key_name,
 	                       channel, decided_at, content)
 	select $1, d.*
-	  from unnest($2::text[], $3::text[]::uuid[], $4::text[]::uuid[], $5::boolean[], $6::text[], $7::bytea[], $8::boolean[],
+	  from unnest($2::text[], $3::uuid[], $4::uuid[], $5::boolean[], $6::text[], $7::bytea[], $8::boolean[],
 	              $9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::bytea[]) as d`
 
 func (u *unit) saveAttempts(b *pgx.Batch, records []model.AttemptRecord) {
@@ -65,16 +65,16 @@ func (u *unit) saveAttempts(b *pgx.Batch, records []model.AttemptRecord) {
 const openAttempts = `
 	insert into attempts (tenant_id, call_id, fence, claim_token, worker, started_at)
 	select $1, d.*
-	  from unnest($2::text[]::uuid[], $3::bigint[], $4::text[], $5::text[], $6::timestamptz[]) as d`
+	  from unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::timestamptz[]) as d`
 
 const closeAttempts = `
 	update attempts a
 	   set finished_at = d.at,
 	       outcome = d.outcome,
 	       detail = d.detail
-	  from unnest($2::text[]::uuid[], $3::bigint[], $4::timestamptz[], $5::text[], $6::text[])
+	  from unnest($2::uuid[], $3::bigint[], $4::timestamptz[], $5::text[], $6::text[])
 	       as d (call_id, fence, at, outcome, detail)
-	 where a.tenant_id = $1 and a.call_id = d.call_id and a.fence = d.fence and a.call_id = any($2::text[]::uuid[])`
+	 where a.tenant_id = $1 and a.call_id = d.call_id and a.fence = d.fence and a.call_id = any($2::uuid[])`
 
 type attemptRows struct {
 	calls, tokens, workers, outcomes, details []string

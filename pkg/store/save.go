@@ -191,11 +191,11 @@ const updateTurns = `
 	       hold_until = d.hold_until,
 	       live_until = d.live_until,
 	       version = (select version from topics p where p.tenant_id = t.tenant_id and p.topic_id = t.topic_id)
-	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::boolean[], $8::int[], $9::int[],
+	  from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::boolean[], $8::int[], $9::int[],
 	              $10::int[], $11::timestamptz[], $12::timestamptz[])
 	       as d (turn_id, state, ended, end_reason, discarded, streaming, open_approvals, open_calls, unknown_calls,
 	             hold_until, live_until)
-	 where t.tenant_id = $1 and t.turn_id = d.turn_id and t.turn_id = any($2::text[]::uuid[])`
+	 where t.tenant_id = $1 and t.turn_id = d.turn_id and t.turn_id = any($2::uuid[])`
 
 type turnRows struct {
 	ids, states, ended, reasons []string
@@ -248,7 +248,7 @@ const upsertContinuations = `
 	insert into continuations as k (tenant_id, turn_id, topic_id, state, generation, ready_at, next_at, accepted_by)
 	select $1, d.turn_id, d.topic_id, d.state, d.generation, d.ready_at, case when d.waits then 'infinity' else d.ready_at end,
 	       nullif(d.accepted_by, '')::uuid
-	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::boolean[])
+	  from unnest($2::uuid[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::boolean[])
 	       as d (turn_id, topic_id, state, generation, ready_at, accepted_by, waits)
 	    on conflict (tenant_id, turn_id) do update
 	   set state = excluded.state,

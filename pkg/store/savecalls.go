@@ -53,19 +53,19 @@ const updateCalls = `
 	       output = coalesce(d.output, c.output),
 	       published = case when d.run = 'queued' and c.run <> 'queued' then 0 else c.published end,
 	       published_at = case when d.run = 'queued' and c.run <> 'queued' then null else c.published_at end
-	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::boolean[], $8::text[], $9::bigint[],
+	  from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::boolean[], $8::text[], $9::bigint[],
 	              $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
 	              $16::bytea[], $17::boolean[], $18::bytea[])
 	       as d (call_id, state, outcome, error_text, digest, edited, run, fence, claim_token, worker, lease_until, queued_at,
 	             not_before, first_started_at, result_digest, uncertain, output)
-	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
 const updateInputs = `
 	update calls c
 	   set original_input = coalesce(c.original_input, c.input),
 	       input = d.input
-	  from unnest($2::text[]::uuid[], $3::bytea[]) as d (call_id, input)
-	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::text[]::uuid[])`
+	  from unnest($2::uuid[], $3::bytea[]) as d (call_id, input)
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
 type callRows struct {
 	ids, states, outcomes, errors, runs, tokens, workers []string
@@ -124,7 +124,7 @@ const updateApprovals = `
 	       decided_at = d.decided_at,
 	       decision_id = d.decision_id,
 	       channel = d.channel
-	  from unnest($2::text[]::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
+	  from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
 	       as d (approval_id, state, reason, decided_by, decided_at, decision_id, channel)
-	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.approval_id = any($2::text[]::uuid[])
+	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.approval_id = any($2::uuid[])
 	   and a.state = 'requested'`

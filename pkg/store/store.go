@@ -73,10 +73,11 @@ func New(url string, o Options) (*Store, error) {
 }
 
 // batched are the settings of connections whose statements find rows by an
-// array of keys: the joins that are left are between two sets of a batch's
-// size, for which a nested loop, the planner's choice on tables it knows
-// nothing of, is never right.
-var batched = map[string]string{"enable_nestloop": "off"}
+// array of keys. The joins that are left are between two sets of a batch's
+// size, and foreign keys are looked up one by one; on tables that the planner
+// knows nothing of it would choose a nested loop for the former and a scan
+// of the whole table for the latter, and keep to that while they grow.
+var batched = map[string]string{"enable_nestloop": "off", "enable_seqscan": "off"}
 
 func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
@@ -89,6 +90,7 @@ func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, 
 	}
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.AfterConnect = registerUUIDs
 	for _, more := range []map[string]string{defaults, settings} {
 		for name, value := range more {
 			if _, set := config.ConnConfig.RuntimeParams[name]; !set {

@@ -139,10 +139,10 @@ func (s *Store) sweep(ctx context.Context, name, find string, change func(*unit,
 
 // withContinued names turns, and those that they continue.
 const withContinued = `
-	select unnest($2::text[]::uuid[])
+	select unnest($2::uuid[])
 	 union
 	select continues from turns
-	 where tenant_id = $1 and turn_id = any($2::text[]::uuid[]) and continues is not null`
+	 where tenant_id = $1 and turn_id = any($2::uuid[]) and continues is not null`
 
 // change loads turns under their locks, applies one change to each, and
 // commits what came of it. It returns how many turns were changed.
