@@ -50,16 +50,17 @@ func Run(ctx context.Context, o Options) error {
 	if err := d.write(ctx, request); err != nil {
 		return err
 	}
-	return d.follow(ctx, d.events(ctx), d.lines())
+	return d.follow(ctx, d.events(ctx), d.lines(ctx))
 }
 
 type demo struct {
 	Options
-	topic string
-	steps int
-	told  map[string]string // what was said last about each part
-	card  string            // the open card's approval id, or ""
-	over  bool
+	topic  string
+	steps  int
+	told   map[string]string // what was said last about each part
+	card   string            // the open card's approval id, or ""
+	asking bool              // the question stands on the last line
+	over   bool
 }
 
 func (d *demo) page() string { return d.URL + "/topic?id=" + url.QueryEscape(d.topic) }
@@ -92,12 +93,16 @@ func (d *demo) events(ctx context.Context) <-chan client.Event {
 }
 
 // lines reads what a person types.
-func (d *demo) lines() <-chan string {
+func (d *demo) lines(ctx context.Context) <-chan string {
 	lines := make(chan string)
 	go func() {
 		in := bufio.NewScanner(d.In)
 		for in.Scan() {
-			lines <- in.Text()
+			select {
+			case lines <- in.Text():
+			case <-ctx.Done():
+				return
+			}
 		}
 		close(lines)
 	}()

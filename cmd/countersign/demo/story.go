@@ -49,19 +49,39 @@ func (d *demo) tell(ctx context.Context, event client.Event) error {
 				return err
 			}
 			key := fmt.Sprintf("%s-%d", m.ID, i)
-			if said := p.Type + p.State; d.told[key] != said {
-				before := d.told[key]
-				d.told[key] = said
-				if err := d.part(ctx, p, before == ""); err != nil {
-					return err
-				}
+			said := p.Type + p.State
+			before := d.told[key]
+			if before == said {
+				continue
+			}
+			d.told[key] = said
+			d.interrupt()
+			if err := d.part(ctx, p, before == ""); err != nil {
+				return err
 			}
 		}
 	}
+	d.ask()
 	if s := event.Status; s != nil && len(d.told) > 0 {
 		d.over = s.Status == "done" || s.Status == "error" || s.Status == "aborted"
 	}
 	return nil
+}
+
+// ask asks about the open card, unless the question stands already.
+func (d *demo) ask() {
+	if d.card != "" && !d.Yes && !d.asking {
+		fmt.Fprint(d.Screen.Out, "  Approve? yes, or no and why: ")
+		d.asking = true
+	}
+}
+
+// interrupt leaves the line with the question.
+func (d *demo) interrupt() {
+	if d.asking {
+		fmt.Fprintln(d.Screen.Out)
+		d.asking = false
+	}
 }
 
 // part tells of one part: the model's words, or a call and what becomes of it.
@@ -74,36 +94,46 @@ func (d *demo) part(ctx context.Context, p part, isNew bool) error {
 	case p.State == "approval-requested":
 		return d.open(ctx, p)
 	case strings.HasPrefix(p.Type, "tool-"):
-		d.call(p, isNew)
+		return d.call(ctx, p, isNew)
 	}
 	return nil
 }
 
 // call tells how a call stands that does not wait for anybody.
-func (d *demo) call(p part, isNew bool) {
+func (d *demo) call(ctx context.Context, p part, isNew bool) error {
 	if d.card != "" && d.card == p.Approval.ID {
 		d.card = ""
-		d.decided(p)
+		if err := d.decided(ctx, p.Approval.ID); err != nil {
+			return err
+		}
 	}
 	if isNew && p.Approval.ID == "" {
-		d.Screen.Line("  ", terminal.Plain, "%s %s: it only reads, so it runs by itself", p.tool(), visible.JSONLine(p.Input))
+		d.Screen.Line("  ", terminal.Plain, "%s %s: allowed, so it runs by itself", p.tool(), visible.JSONLine(p.Input))
 	}
 	switch p.State {
 	case "output-available":
 		d.Screen.Line("  ", terminal.Green, "%s has run:", p.tool())
 		d.Screen.Quote(result(p.Output))
 	case "output-error":
-		d.Screen.Line("  ", terminal.Red, "%s failed: %s", p.tool(), p.ErrorText)
+		d.Screen.Line("  ", terminal.Red, "%s: %s", p.tool(), p.ErrorText)
 	}
+	return nil
 }
 
-func (d *demo) decided(p part) {
-	fmt.Fprintln(d.Screen.Out)
-	verdict := "denied: nothing runs, and the model is told"
-	if p.Approval.Approved != nil && *p.Approval.Approved {
-		verdict = "approved: a worker claims the call and runs it, once"
+// decided tells what closed the card, and by whose hand.
+func (d *demo) decided(ctx context.Context, id string) error {
+	card, err := d.Client.Approval(ctx, id)
+	switch {
+	case err != nil:
+		return err
+	case card.Decision == nil:
+		d.step("The card is closed: %s. Nothing runs", card.State)
+	case card.Decision.Approved:
+		d.step("Approved by %s. It is committed; a worker claims the call and runs it, once", card.Decision.DecidedBy)
+	default:
+		d.step("Denied by %s. It is committed; nothing runs, and the model is told", card.Decision.DecidedBy)
 	}
-	d.step("The decision is committed: %s", verdict)
+	return nil
 }
 
 // result is an output as text, where it is text.
@@ -139,14 +169,15 @@ func (d *demo) open(ctx context.Context, p part) error {
 		return d.answer(ctx, "yes")
 	}
 	d.hint("Decide on the page, with the commands above from another terminal, or here.")
-	fmt.Fprint(d.Screen.Out, "  Approve? yes, or no and why: ")
 	return nil
 }
 
 // answer decides the open card by what a person typed.
 func (d *demo) answer(ctx context.Context, line string) error {
 	line = strings.TrimSpace(line)
+	d.asking = false // the answer ended its line
 	if d.card == "" || line == "" {
+		d.ask()
 		return nil
 	}
 	word, rest, _ := strings.Cut(line, " ")
@@ -156,7 +187,7 @@ func (d *demo) answer(ctx context.Context, line string) error {
 		decision.Approved = true
 	case "n", "no", "deny":
 	default:
-		fmt.Fprint(d.Screen.Out, "  Please type yes, or no and why: ")
+		d.ask()
 		return nil
 	}
 	card, err := d.Client.Approval(ctx, d.card)

@@ -21,6 +21,9 @@ type Options struct {
 	Listen string
 	// Think is how long the scripted model takes over an answer.
 	Think time.Duration
+	// Lease is how long an opened turn may take before another backend goes
+	// on instead; 15 s if zero.
+	Lease time.Duration
 	Log   *slog.Logger
 }
 
@@ -31,8 +34,8 @@ const (
 	// without having been told: the webhook was lost, or went to a backend
 	// that is gone.
 	overdue = 5 * time.Second
-	// lease is how long an opened turn may take, with time to spare.
-	lease = 15 * time.Second
+	// usualLease leaves a model, real or scripted, time to spare.
+	usualLease = 15 * time.Second
 	// acceptWithin is when a continuation that was told but not accepted is
 	// told again.
 	acceptWithin = 30 * time.Second
@@ -52,6 +55,9 @@ type Backend struct {
 
 // Run answers until ctx ends.
 func Run(ctx context.Context, o Options) error {
+	if o.Lease == 0 {
+		o.Lease = usualLease
+	}
 	b := &Backend{
 		options: o, api: client.New(o.URL, o.Key), log: o.Log.With("component", "chat"),
 		sink: &client.Sink{Type: "none"}, seen: map[string]int64{}, foreign: map[string]bool{},
@@ -68,7 +74,7 @@ func Run(ctx context.Context, o Options) error {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	err = b.look(ctx, overdue)
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), lease)
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), o.Lease)
 	defer cancel()
 	_ = server.Shutdown(stopping) // what it did not finish, another takes over
 	if ended := <-served; !errors.Is(ended, http.ErrServerClosed) {
@@ -169,7 +175,7 @@ func (b *Backend) goOn(ctx context.Context, topic, turn string) (ours bool, err 
 		return false, err
 	}
 	opened, err := b.api.OpenTurn(ctx, topic, client.OpenRequest{
-		Continues: turn, Lease: lease.String(), RequestedBy: "user:" + c.person, Sink: b.sink,
+		Continues: turn, Lease: b.options.Lease.String(), RequestedBy: "user:" + c.person, Sink: b.sink,
 	})
 	if client.Is(err, "continuation-accepted") || client.Is(err, "continuation-superseded") {
 		return true, nil // another backend goes on, or nobody should
