@@ -11,25 +11,32 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 )
 
-// The database's guard and the pure function agree on every pair of states of
-// every machine, whoever tries the edge (I1).
+// The database's table of legal edges is the one of the rules, edge by edge,
+// and the pure function allows exactly these pairs (I1).
 func TestTheDatabaseAndTheRulesAgreeOnEveryEdge(t *testing.T) {
 	t.Parallel()
 	s := open(t)
+	rows, err := s.pool.Query(t.Context(), `select machine, from_state, to_state from transitions`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := pgx.CollectRows(rows, pgx.RowToStructByPos[model.Transition])
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, machine := range []model.Machine{model.MachineCall, model.MachineApproval, model.MachineRun, model.MachineContinuation} {
 		states := statesOf(machine)
 		for _, from := range states {
 			for _, to := range states {
-				if from == to {
-					continue
-				}
-				_, err := s.pool.Exec(t.Context(), `select check_transition($1, $2, $3)`, string(machine), from, to)
-				pure := model.CheckTransition(machine, from, to)
-				if (err == nil) != (pure == nil) {
-					t.Errorf("%s from %q to %q: the database says %v, the rules say %v", machine, from, to, err, pure)
+				inDatabase := slices.Contains(stored, model.Transition{Machine: machine, From: from, To: to})
+				if pure := model.CheckTransition(machine, from, to); (pure == nil) != inDatabase {
+					t.Errorf("%s from %q to %q: in the database %v, by the rules %v", machine, from, to, inDatabase, pure)
 				}
 			}
 		}
+	}
+	if len(stored) != len(model.Transitions) {
+		t.Errorf("%d edges in the database, %d in the rules", len(stored), len(model.Transitions))
 	}
 }
 

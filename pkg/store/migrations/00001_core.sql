@@ -349,24 +349,27 @@ insert into transitions values
     ('continuation', 'accepted', 'ready');
 
 -- +goose StatementBegin
-create function check_transition(machine_ text, was text, becomes text) returns void language plpgsql stable as $$
+create function refuse_transition(machine text, was text, becomes text) returns void language plpgsql as $$
 begin
-    if not exists (select from transitions
-                    where machine = machine_ and from_state = was and to_state = becomes) then
-        raise exception 'illegal transition: % from "%" to "%"', machine_, was, becomes
-            using errcode = 'check_violation', constraint = 'legal_transition';
-    end if;
+    raise exception 'illegal transition: % from "%" to "%"', machine, was, becomes
+        using errcode = 'check_violation', constraint = 'legal_transition';
 end $$;
 
 create function guard_state() returns trigger language plpgsql as $$
 begin
-    perform check_transition(tg_argv[0], old.state, new.state);
+    if not exists (select from transitions
+                    where machine = tg_argv[0] and from_state = old.state and to_state = new.state) then
+        perform refuse_transition(tg_argv[0], old.state, new.state);
+    end if;
     return new;
 end $$;
 
 create function guard_run() returns trigger language plpgsql as $$
 begin
-    perform check_transition('run', old.run, new.run);
+    if not exists (select from transitions
+                    where machine = 'run' and from_state = old.run and to_state = new.run) then
+        perform refuse_transition('run', old.run, new.run);
+    end if;
     return new;
 end $$;
 
@@ -408,4 +411,4 @@ create trigger audit_only_grows before update or delete on audit for each row
 -- +goose Down
 drop table audit, transitions, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
     policies, tools, mcp_servers, tool_definitions, keys, signing_secrets, tenants;
-drop function guard_state, guard_run, check_transition, refuse_change_of_verdict, refuse_change;
+drop function guard_state, guard_run, refuse_transition, refuse_change_of_verdict, refuse_change;
