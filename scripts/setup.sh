@@ -3,7 +3,7 @@
 # is missing: through apt on Debian and Ubuntu, elsewhere it says what to
 # install. It says nothing when nothing is missing.
 #
-#   scripts/setup.sh NEED...      postgres redis compiler node
+#   scripts/setup.sh NEED...      postgres redis compiler node python curl
 #
 # The servers run as children on private ports; nothing of the distribution's
 # own services is used, and none is left running.
@@ -46,6 +46,10 @@ has_node() {
         [ "$(node --version | number)" -ge "$oldest_node" ]
 }
 
+has_python() { command -v python3 >/dev/null; }
+
+has_curl() { command -v curl >/dev/null; }
+
 # packages prints the Debian packages that bring a need.
 packages() {
     case "$1" in
@@ -53,6 +57,8 @@ packages() {
         redis) echo redis-server ;;
         compiler) echo gcc libc6-dev ;;
         node) echo nodejs npm ;;
+        python) echo python3 ;;
+        curl) echo curl ;;
         *) fail "unknown need '$1'" ;;
     esac
 }
@@ -63,6 +69,8 @@ describe() {
         redis) echo "Redis $oldest_redis or newer (redis-server)" ;;
         compiler) echo "a C compiler (for the race detector)" ;;
         node) echo "Node.js $oldest_node or newer with npm" ;;
+        python) echo "Python 3" ;;
+        curl) echo "curl" ;;
     esac
 }
 
@@ -109,7 +117,7 @@ install_missing() {
     done
     if ! command -v apt-get >/dev/null; then
         fail "missing: $(for need in "$@"; do describe "$need"; done | paste -sd ';' | sed 's/;/; /g')" \
-            "install it (macOS: brew install postgresql@17 redis node; Fedora: dnf install postgresql-server redis gcc nodejs) and try again"
+            "install it (macOS: brew install postgresql@17 redis node python curl; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl) and try again"
     fi
     sudo=
     if [ "$(id -u)" -ne 0 ]; then

@@ -175,6 +175,12 @@ const deadline = 60 * time.Second
 // eventually asks until there is no error.
 func eventually(t *testing.T, what string, ask func(ctx context.Context) error) {
 	t.Helper()
+	within(t, deadline, what, ask)
+}
+
+// within is eventually, for what takes longer.
+func within(t *testing.T, deadline time.Duration, what string, ask func(ctx context.Context) error) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
