@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/countersign/countersign/examples/chat/backend"
+	"github.com/countersign/countersign/internal/devstate"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/model"
 	api "github.com/countersign/countersign/services/api/server"
@@ -43,6 +45,17 @@ func services(o Options, s *servers, log *slog.Logger) []daemon.Part {
 				AllowTargets: loopback}, log.With("service", "continuer"))
 		}},
 	}
+}
+
+// chatBackend is the demo's chat backend. It starts when the api answers.
+func chatBackend(state devstate.State, log *slog.Logger) daemon.Part {
+	return daemon.Part{Name: "chat backend", Run: func(ctx context.Context) error {
+		if err := waitReady(ctx, state.URL); err != nil {
+			return err
+		}
+		return backend.Run(ctx, backend.Options{URL: state.URL, Key: state.APIKey, Listen: "127.0.0.1:0", Think: 700 * time.Millisecond,
+			Log: log.With("service", "chat")})
+	}}
 }
 
 // answers tells whether a URL answers 200.
