@@ -66,9 +66,10 @@ func (h *Hub) Events(out http.ResponseWriter, r *http.Request, sub Subscription)
 	if stream.Flush() != nil {
 		return nil
 	}
-	for e.next(r.Context(), stream, sub.Authorize) == nil {
+	for err == nil {
+		err = e.next(r.Context(), stream, sub.Authorize)
 	}
-	return nil
+	return nil // the response has begun
 }
 
 // next waits for a change and tells of it.
