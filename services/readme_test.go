@@ -184,6 +184,24 @@ func requireTable(t *testing.T, want, got string) (id string) {
 	return id
 }
 
+// Each service lists its settings by the command that the README names.
+func TestReadmeConfiguration(t *testing.T) {
+	t.Parallel()
+	root, err := filepath.Abs("..")
+	must(t, err)
+	s := &shell{t: t, dir: t.TempDir()}
+	for _, b := range section(t, "Configuration") {
+		b.text = "cd '" + root + "'\n" + b.text
+		s.add(b)
+	}
+	s.run()
+	for _, setting := range []string{"$COUNTERSIGN_DATABASE_URL_FILE", "$COUNTERSIGN_ALLOW_TARGETS", "$COUNTERSIGN_GRACE"} {
+		if !strings.Contains(s.output(0), setting) {
+			t.Errorf("no service names %s:\n%s", setting, s.output(0))
+		}
+	}
+}
+
 // Every file that the README names is there.
 func TestReadmeLinksLeadSomewhere(t *testing.T) {
 	t.Parallel()
