@@ -3,15 +3,11 @@ package dev
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
-	"time"
 
-	"github.com/countersign/countersign/examples/chat/backend"
 	"github.com/countersign/countersign/internal/devstate"
 	"github.com/countersign/countersign/pkg/client"
-	"github.com/countersign/countersign/pkg/daemon"
 )
 
 // workspaceFiles are what the demo's conversation is about.
@@ -43,18 +39,6 @@ func setUpDemo(ctx context.Context, o Options, state devstate.State) error {
 		return fmt.Errorf("register the demo's workspace: %w", err)
 	}
 	return nil
-}
-
-// chat is the example chat backend, which answers on the page and in
-// countersign demo. It takes its webhooks on a port of its own.
-func chat(state devstate.State, log *slog.Logger) daemon.Part {
-	return daemon.Part{Name: "chat", Run: func(ctx context.Context) error {
-		if err := waitReady(ctx, state.URL); err != nil {
-			return err
-		}
-		return backend.Run(ctx, backend.Options{URL: state.URL, Key: state.APIKey, Listen: "127.0.0.1:0",
-			Think: 800 * time.Millisecond, Log: log.With("service", "chat")})
-	}}
 }
 
 // makeWorkspace writes the files of a first start; what a person did to them

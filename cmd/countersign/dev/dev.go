@@ -68,7 +68,7 @@ func serve(ctx context.Context, o Options, s *servers, state devstate.State, log
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var running sync.WaitGroup
-	for _, part := range append(services(o, s, log), chat(state, log)) {
+	for _, part := range append(services(o, s, log), chatBackend(state, log)) {
 		running.Go(func() {
 			if err := part.Run(ctx); err != nil {
 				cancel(fmt.Errorf("%s: %w", part.Name, err))
