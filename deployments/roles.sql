@@ -33,7 +33,7 @@ revoke create on schema public from public;
 -- row takes the right to update its table.
 grant select on
     tenants, tool_definitions, mcp_servers, tools, policies,
-    topics, messages, turns, calls, approvals, decisions, attempts, continuations, audit, transitions
+    topics, messages, turns, calls, approvals, decisions, attempts, continuations, audit
  to countersign_api, countersign_continuer, countersign_worker;
 
 -- The audit and the decisions only grow, whoever writes.

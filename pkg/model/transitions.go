@@ -13,8 +13,8 @@ const (
 	MachineContinuation Machine = "continuation"
 )
 
-// Transition is one legal edge. The same rows stand in the database's table
-// transitions, where a trigger refuses every other change of state; a test
+// Transition is one legal edge. The database has the same ones in its function
+// legal_edges, by which triggers refuse every other change of state; a test
 // compares the two, pair by pair.
 type Transition struct {
 	Machine  Machine

@@ -132,7 +132,8 @@ type messageKey struct {
 
 type messageRow struct {
 	role  string
-	steps int
+	steps int  // the next turn's place
+	void  bool // all of its turns were discarded: anybody may begin it anew
 }
 
 // judge answers the items in order, each as if those before it had been
@@ -243,6 +244,9 @@ func (r *registrar) checkMessage(it *registerItem, message model.MessageID, row 
 		return nil
 	}
 	continued := r.turns[it.Continues]
+	if row.role == "assistant" && row.void {
+		return nil
+	}
 	if row.role != "assistant" || continued == nil || continued.Message != message {
 		return model.ErrMessageConflict
 	}
@@ -271,6 +275,7 @@ func (r *registrar) insert(it *registerItem, topic *model.Topic, message model.M
 	}
 	turn.Step = row.steps
 	row.steps++
+	row.void = false
 	if it.Live > 0 {
 		turn.Streaming = true
 		turn.Live = &model.Live{Fence: 1, Token: model.NewToken(), LeaseUntil: r.now.Add(it.Live)}

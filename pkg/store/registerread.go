@@ -62,6 +62,8 @@ const selectIdentities = `
 	select i.ord, i.message_id, coalesce(t.turn_id::text, ''), t.content, m.role,
 	       (select coalesce(max(x.step) + 1, 0) from turns x
 	         where x.tenant_id = $1 and x.topic_id = i.topic_id and x.message_id = i.message_id),
+	       not exists (select from turns x
+	                    where x.tenant_id = $1 and x.topic_id = i.topic_id and x.message_id = i.message_id and not x.discarded),
 	       array(select c.tool_call_id from calls c
 	              where c.tenant_id = $1 and c.topic_id = i.topic_id and c.message_id = i.message_id
 	                and c.tool_call_id = any($5::text[]))
@@ -94,8 +96,9 @@ func (r *registrar) scanIdentities(rows pgx.Rows) error {
 			f     identified
 			role  *string
 			steps int
+			void  bool
 		)
-		if err := rows.Scan(&ord, &f.message, &f.turn, &f.content, &role, &steps, &f.used); err != nil {
+		if err := rows.Scan(&ord, &f.message, &f.turn, &f.content, &role, &steps, &void, &f.used); err != nil {
 			return err
 		}
 		it := &r.items[ord-1]
@@ -103,7 +106,7 @@ func (r *registrar) scanIdentities(rows pgx.Rows) error {
 			return !slices.ContainsFunc(it.Calls, func(c NewCall) bool { return c.Call.ToolCallID == id })
 		})
 		if role != nil {
-			f.row = &messageRow{role: *role, steps: steps}
+			f.row = &messageRow{role: *role, steps: steps, void: void}
 		}
 		r.found[ord-1] = f
 	}

@@ -286,6 +286,30 @@ func TestALiveTurnThatDies(t *testing.T) {
 	requireConsistent(t, s)
 }
 
+// A first turn that was opened live and died leaves its message for whoever
+// begins it anew.
+func TestAFirstLiveTurnThatDiesCanBeBegunAnew(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	tool := putTool(t, s, "delete_file", model.EffectUnsafe)
+	live := registration("t")
+	live.Live = time.Minute
+	register(t, s, live)
+	exec(t, s, `update turns set live_until = clock_timestamp() - interval '1 second'`)
+	if n, err := s.CloseDeadTurns(t.Context()); err != nil || n != 1 {
+		t.Fatalf("closed: %d, %v", n, err)
+	}
+	again := register(t, s, registration("t", asking(tool, "a")))
+	if !again.Created || again.Turn.Message != "msg_1" || again.Topic.Status() != model.TopicAwaitingApproval {
+		t.Fatalf("again: %+v", again)
+	}
+	h, err := s.Messages(t.Context(), tenant, "t", Range{})
+	if err != nil || len(h.Messages) != 1 || len(h.Messages[0].Turns) != 1 {
+		t.Fatalf("messages: %+v, %v", h, err)
+	}
+	requireConsistent(t, s)
+}
+
 // I9: another tenant's ids name nothing.
 func TestI9AnotherTenantSeesNothing(t *testing.T) {
 	t.Parallel()

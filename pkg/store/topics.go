@@ -61,8 +61,8 @@ const selectOpenTurns = `
 	   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])
 	 order by t.turn_id`
 
-// ListTopics lists a tenant's topics, those that changed last first. after is
-// the id of the last one of the page before, or "".
+// ListTopics lists a tenant's topics by id. after is the id of the last one of
+// the page before, or "".
 func (s *Store) ListTopics(ctx context.Context, tenant model.TenantID, status model.TopicStatus, after model.TopicID, limit int) ([]TopicView, error) {
 	rows, err := s.pool.Query(ctx, listTopics, tenant, string(status), string(after), limit)
 	if err != nil {

@@ -23,6 +23,11 @@ func measure(ctx context.Context, o Options, postgres, nats string, c int) (Leve
 	if _, err := s.keepInFlight(ctx, c, warmUp); err != nil {
 		return Level{}, fmt.Errorf("warming up: %w", err)
 	}
+	// Within a minute autovacuum would do this: the planner gets to know the
+	// tables.
+	if err := runPG(ctx, "psql", postgres, "-q", "-c", "analyze"); err != nil {
+		return Level{}, err
+	}
 	before, err := s.api.NextTransactionID(ctx)
 	if err != nil {
 		return Level{}, err
