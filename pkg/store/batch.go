@@ -16,11 +16,14 @@ const (
 	// maxBatch bounds the items of one commit, so that its arrays and its
 	// locks stay small.
 	maxBatch = 128
-	// commitTimeout bounds one batch. It is the batch's own clock: a request
-	// that is cancelled never cancels a commit.
-	commitTimeout = 15 * time.Second
-	// retries of a single item after its batch failed.
-	itemRetries = 3
+	// commitTimeout bounds one transaction. It is the transaction's own
+	// clock: a request that is cancelled never cancels a commit.
+	commitTimeout = 6 * time.Second
+	// retryFor is how long an item is tried by itself after its batch failed;
+	// beyond it the caller is told to come again.
+	retryFor = 8 * time.Second
+	// itemRetries bounds the tries of one item where they fail fast.
+	itemRetries = 5
 )
 
 // batcher collects the items that arrive while a commit is in flight and
@@ -119,37 +122,36 @@ func (b *batcher[In, Out]) take() []waiting[In, Out] {
 // again by itself, so that nobody suffers for a neighbour: an item that was
 // committed after all recognizes its own token.
 func (b *batcher[In, Out]) run(batch []waiting[In, Out]) {
+	begin := time.Now()
 	out, err := b.attempt(batch)
-	if err == nil {
-		for i, w := range batch {
+	for i, w := range batch {
+		if err == nil {
 			w.done <- out[i]
+		} else {
+			w.done <- b.alone(w, err, begin, len(batch) > 1)
 		}
-		return
-	}
-	for _, w := range batch {
-		w.done <- b.alone(w, err)
 	}
 }
 
-func (b *batcher[In, Out]) alone(w waiting[In, Out], err error) outcome[Out] {
-	for n := range itemRetries {
-		if !transient(err) {
-			break
-		}
-		if n > 0 {
+// alone tries an item that failed with err again, as long as that can help
+// and somebody can be expected to wait. Where the error may be a neighbour's,
+// it is tried whatever the error.
+func (b *batcher[In, Out]) alone(w waiting[In, Out], err error, begin time.Time, neighbours bool) outcome[Out] {
+	for n := 0; n < itemRetries && (neighbours || transient(err)) && time.Since(begin) < retryFor; n++ {
+		if !neighbours {
 			pause(n)
 		}
 		var out []outcome[Out]
 		if out, err = b.attempt([]waiting[In, Out]{w}); err == nil {
 			return out[0]
 		}
+		neighbours = false
 	}
 	return outcome[Out]{err: unavailable(err)}
 }
 
 func (b *batcher[In, Out]) attempt(batch []waiting[In, Out]) ([]outcome[Out], error) {
-	ctx, cancel := context.WithTimeout(context.Background(), commitTimeout)
-	defer cancel()
+	ctx := context.Background()
 	items := make([]In, len(batch))
 	for i, w := range batch {
 		items[i] = w.item

@@ -31,7 +31,7 @@ type claimItem struct {
 func (s *Store) claimAll(ctx context.Context, tenant model.TenantID, items []claimItem) ([]outcome[Claimed], error) {
 	var out []outcome[Claimed]
 	var changes []Change
-	err := transact(ctx, s.hot, "claim", func(t *tx) error {
+	err := transact(ctx, s.hot, "claim", func(ctx context.Context, t *tx) error {
 		c := &claimer{unit: newUnit(tenant), items: items, current: map[string][]byte{}}
 		if err := t.trip(ctx, c.read); err != nil {
 			return err

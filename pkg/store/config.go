@@ -199,7 +199,7 @@ func (s *Store) DeletePolicy(ctx context.Context, tenant model.TenantID, name, a
 func (s *Store) configure(
 	ctx context.Context, tenant model.TenantID, actor, channel, action, name string, write func(*pgx.Batch) error,
 ) error {
-	err := transact(ctx, s.pool, action, func(t *tx) error {
+	err := transact(ctx, s.pool, action, func(ctx context.Context, t *tx) error {
 		var failed error
 		b := func(b *pgx.Batch) {
 			if failed = write(b); failed != nil {
@@ -227,7 +227,7 @@ func (s *Store) amend(
 	ctx context.Context, tenant model.TenantID, actor, channel, action, name, statement string, args ...any,
 ) error {
 	found := false
-	err := transact(ctx, s.pool, action, func(t *tx) error {
+	err := transact(ctx, s.pool, action, func(ctx context.Context, t *tx) error {
 		var n int64
 		err := t.trip(ctx, func(b *pgx.Batch) {
 			b.Queue(statement, args...).Exec(func(tag pgconn.CommandTag) error {

@@ -40,7 +40,7 @@ func (s *Store) decideAll(ctx context.Context, tenant model.TenantID, items []de
 	for _, it := range items {
 		*it.attempts++
 	}
-	err := transact(ctx, s.hot, "decide", func(t *tx) error {
+	err := transact(ctx, s.hot, "decide", func(ctx context.Context, t *tx) error {
 		d := &decider{unit: newUnit(tenant), items: items}
 		if err := t.trip(ctx, d.read); err != nil {
 			return err

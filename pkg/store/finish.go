@@ -34,7 +34,7 @@ type finishItem struct {
 
 func (s *Store) finishAll(ctx context.Context, tenant model.TenantID, items []finishItem) ([]outcome[Finished], error) {
 	var out []outcome[Finished]
-	err := transact(ctx, s.hot, "finish", func(t *tx) error {
+	err := transact(ctx, s.hot, "finish", func(ctx context.Context, t *tx) error {
 		u := newUnit(tenant)
 		calls := make([]string, len(items))
 		for i, it := range items {

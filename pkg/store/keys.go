@@ -15,7 +15,7 @@ import (
 
 // EnsureTenant makes a tenant with its first signing secret, if it is new.
 func (s *Store) EnsureTenant(ctx context.Context, tenant model.TenantID) error {
-	err := transact(ctx, s.pool, "ensure tenant", func(t *tx) error {
+	err := transact(ctx, s.pool, "ensure tenant", func(ctx context.Context, t *tx) error {
 		return t.commit(ctx, func(b *pgx.Batch) {
 			b.Queue(`insert into tenants (tenant_id) values ($1) on conflict do nothing`, tenant)
 			b.Queue(`

@@ -33,7 +33,7 @@ type Ending struct {
 func (s *Store) FinishLive(ctx context.Context, tenant model.TenantID, e Ending) (Registered, error) {
 	var out Registered
 	var refused error
-	err := transact(ctx, s.pool, "finish live", func(t *tx) error {
+	err := transact(ctx, s.pool, "finish live", func(ctx context.Context, t *tx) error {
 		f := &finisher{unit: newUnit(tenant), ending: e}
 		f.inserts = &inserts{}
 		if err := t.trip(ctx, f.read); err != nil {

@@ -34,7 +34,7 @@ func (s *Store) AppendMessages(
 ) (Appended, error) {
 	var out Appended
 	var refused error
-	err := transact(ctx, s.pool, "append messages", func(t *tx) error {
+	err := transact(ctx, s.pool, "append messages", func(ctx context.Context, t *tx) error {
 		a := &appender{unit: newUnit(tenant), topic: topic, existing: map[model.MessageID][]byte{}}
 		a.inserts = &inserts{}
 		ids := make([]string, len(messages))

@@ -78,7 +78,7 @@ type registerItem struct {
 
 func (s *Store) registerAll(ctx context.Context, tenant model.TenantID, items []registerItem) ([]outcome[Registered], error) {
 	var out []outcome[Registered]
-	err := transact(ctx, s.hot, "register", func(t *tx) error {
+	err := transact(ctx, s.hot, "register", func(ctx context.Context, t *tx) error {
 		r := &registrar{unit: newUnit(tenant), items: items, found: make([]identified, len(items))}
 		r.inserts = &inserts{}
 		if err := t.trip(ctx, r.read); err != nil {

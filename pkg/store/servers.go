@@ -135,7 +135,7 @@ func (s *Store) ImportTools(ctx context.Context, m model.MCPServer, tools []mode
 	for i, t := range tools {
 		names[i] = t.Definition.Name
 	}
-	err := transact(ctx, s.pool, "import tools", func(t *tx) error {
+	err := transact(ctx, s.pool, "import tools", func(ctx context.Context, t *tx) error {
 		var revision int64
 		err := t.trip(ctx, func(b *pgx.Batch) {
 			b.Queue(lockServer, m.Tenant, m.Name).Query(func(rows pgx.Rows) error {

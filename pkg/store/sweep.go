@@ -151,7 +151,7 @@ func (s *Store) change(
 ) (int, error) {
 	n := 0
 	var changes []Change
-	err := transact(ctx, s.pool, name, func(t *tx) error {
+	err := transact(ctx, s.pool, name, func(ctx context.Context, t *tx) error {
 		u := newUnit(tenant)
 		err := t.trip(ctx, func(b *pgx.Batch) {
 			u.load(b, which, arg)

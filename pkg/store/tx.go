@@ -25,7 +25,13 @@ type tx struct {
 // transact runs fn in a transaction on a connection of pool. Deadlocks,
 // serialization failures and lock timeouts run the whole of it again, a
 // bounded number of times. An fn that returns without commit wrote nothing.
-func transact(ctx context.Context, pool *pgxpool.Pool, name string, fn func(*tx) error) error {
+//
+// fn's statements go by the context that it is given, which ends by the
+// transaction's own clock and not with the caller's: a request that is
+// cancelled never cancels a commit.
+func transact(caller context.Context, pool *pgxpool.Pool, name string, fn func(context.Context, *tx) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(caller), commitTimeout)
+	defer cancel()
 	var err error
 	for n := range 4 {
 		if n > 0 {
@@ -41,14 +47,14 @@ func transact(ctx context.Context, pool *pgxpool.Pool, name string, fn func(*tx)
 	return nil
 }
 
-func once(ctx context.Context, pool *pgxpool.Pool, fn func(*tx) error) error {
+func once(ctx context.Context, pool *pgxpool.Pool, fn func(context.Context, *tx) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
 	t := &tx{conn: conn}
 	defer t.end()
-	return fn(t)
+	return fn(ctx, t)
 }
 
 // trip sends statements in one round trip and runs their callbacks in order.
