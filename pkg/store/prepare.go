@@ -32,6 +32,8 @@ func (s *Store) Prepare(ctx context.Context, tenant model.TenantID, call model.C
 type prepareItem model.CallID
 
 func (s *Store) prepareAll(ctx context.Context, tenant model.TenantID, items []prepareItem) ([]outcome[Prepared], error) {
+	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
+	defer cancel()
 	ids := make([]string, len(items))
 	for i, it := range items {
 		ids[i] = string(it)
