@@ -26,6 +26,7 @@ var ours = map[string][]string{
 	"pkg/strictjson": {},
 	"pkg/toolschema": {},
 	"pkg/egress":     {},
+	"pkg/step":       {},
 	"pkg/client":     {},
 	"pkg/daemon":     {"internal/owner"},
 
@@ -35,10 +36,10 @@ var ours = map[string][]string{
 	"internal/localservers": {"internal/owner", "internal/localservers"},
 	"internal/testnode":     {},
 
-	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/strictjson",
+	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/strictjson",
 		"pkg/toolschema", "pkg/egress", "internal/visible", "services/api"},
-	"services/continuer": {"pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/egress", "services/continuer"},
-	"services/worker":    {"pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/egress", "services/worker"},
+	"services/continuer": {"pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/continuer"},
+	"services/worker":    {"pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/worker"},
 
 	"examples": {"pkg/client", "examples"},
 	// The operator's command wires everything into one process.

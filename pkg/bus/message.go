@@ -38,10 +38,11 @@ func newMessage(b *Bus, kind string, raw *nats.Msg, slots *Slots) *Message {
 		Deliveries:  1,
 		bus:         b, kind: kind, raw: raw, slots: slots,
 	}
-	if meta, err := raw.Metadata(); err == nil && meta.NumDelivered > 1 {
-		m.Deliveries = int(meta.NumDelivered)
-		count(b.metrics.redeliveries, 1, kind)
+	var stored time.Time
+	if meta, err := raw.Metadata(); err == nil {
+		m.Deliveries, stored = int(meta.NumDelivered), meta.Timestamp
 	}
+	b.metrics.deliver(kind, m.Deliveries, stored)
 	return m
 }
 

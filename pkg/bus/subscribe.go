@@ -65,6 +65,7 @@ func (s *subscription) receive(msg *nats.Msg) {
 		count(s.bus.metrics.garbage, 1, "signal")
 		return
 	}
+	s.bus.metrics.deliver("signal", 1, time.Time{})
 	s.config.Handle(signal)
 }
 

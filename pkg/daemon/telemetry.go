@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -122,16 +123,21 @@ func (t *Telemetry) startMetrics(about *resource.Resource) error {
 	return nil
 }
 
+// installed is done once: OpenTelemetry's globals are the process's.
+var installed sync.Once
+
 // Install makes this telemetry the process's own, for code that uses the
-// global OpenTelemetry API, and logs what the SDK complains about. A process
-// of several services installs one of them.
+// global OpenTelemetry API, and logs what the SDK complains about. In a process
+// of several services the first one's is installed, and the others' is not.
 func (t *Telemetry) Install(log *slog.Logger) {
-	otel.SetTracerProvider(t.TracerProvider)
-	otel.SetMeterProvider(t.MeterProvider)
-	otel.SetTextMapPropagator(t.Propagator)
-	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
-		log.Warn("telemetry was lost", KeyError, err)
-	}))
+	installed.Do(func() {
+		otel.SetTracerProvider(t.TracerProvider)
+		otel.SetMeterProvider(t.MeterProvider)
+		otel.SetTextMapPropagator(t.Propagator)
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) {
+			log.Warn("telemetry was lost", KeyError, err)
+		}))
+	})
 }
 
 // Shutdown sends what is still buffered, as long as ctx allows.

@@ -25,10 +25,10 @@ func (s *Service) Decide(ctx context.Context, from Origin, id model.ApprovalID, 
 			return store.Decided{}, err
 		}
 	}
-	ctx, end := s.steps.begin(ctx, "decide")
+	ctx, at := s.steps.Begin(ctx, "decide")
 	out, err := s.store.Decide(ctx, from.By.Tenant, d)
-	end(err)
-	s.steps.decided(ctx, out.Result, out.Call, err)
+	s.steps.decided(ctx, at, out, err)
+	at.End(err)
 	return out, err
 }
 

@@ -33,9 +33,13 @@ func (s *Service) Register(ctx context.Context, from Origin, topic model.TopicID
 	if r.Parts, r.Calls, err = s.prepare(ctx, from.By.Tenant, parts, executor, r.Continues); err != nil {
 		return Registered{}, err
 	}
-	ctx, end := s.steps.begin(ctx, "register")
+	ctx, at := s.steps.Begin(ctx, "register")
 	out, err := s.store.Register(ctx, r)
-	end(err)
+	about(at, out.Turn)
+	at.End(err)
+	if err == nil && out.Created && r.Continues != "" {
+		s.steps.accepted.Add(ctx, 1)
+	}
 	return Registered{out, r.Parts, r.Calls}, err
 }
 
@@ -85,8 +89,8 @@ func (f *faults) expiry(text string, otherwise time.Duration) time.Duration {
 func (s *Service) prepare(
 	ctx context.Context, tenant model.TenantID, parts []part, executor model.Executor, continues model.TurnID,
 ) (_ store.Parts, _ []store.NewCall, err error) {
-	ctx, end := s.steps.begin(ctx, "evaluate")
-	defer func() { end(err) }()
+	ctx, at := s.steps.Begin(ctx, "evaluate")
+	defer func() { at.End(err) }()
 	stored := store.Parts{json.RawMessage(parts[0].raw)}
 	if continues != "" {
 		notes, err := s.store.Notes(ctx, tenant, continues)
@@ -162,9 +166,10 @@ func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, 
 			return Registered{}, err
 		}
 	}
-	ctx, end := s.steps.begin(ctx, "register")
+	ctx, at := s.steps.Begin(ctx, "register")
 	out, err := s.store.FinishLive(ctx, from.By.Tenant, e)
-	end(err)
+	about(at, out.Turn)
+	at.End(err)
 	return Registered{out, e.Parts, e.Calls}, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/watch"
@@ -60,6 +61,7 @@ type API struct {
 	Deps
 	limits  Limits
 	cases   *approval.Service
+	steps   step.Observer
 	keys    *keyCache
 	rates   *rates
 	handler http.Handler
@@ -70,8 +72,9 @@ const scope = "github.com/countersign/countersign/services/api"
 
 // New makes the API with all its routes.
 func New(d Deps, l Limits) *API {
-	cases := approval.New(d.Store, l.DefaultExpiry).Observe(d.TracerProvider.Tracer(scope), d.MeterProvider.Meter(scope))
-	a := &API{Deps: d, limits: l, cases: cases, keys: newKeyCache(), rates: newRates(l.Rate)}
+	tracer, meter := d.TracerProvider.Tracer(scope), d.MeterProvider.Meter(scope)
+	cases := approval.New(d.Store, l.DefaultExpiry).Observe(tracer, meter)
+	a := &API{Deps: d, limits: l, cases: cases, steps: step.NewObserver(tracer, meter), keys: newKeyCache(), rates: newRates(l.Rate)}
 	a.handler = a.build()
 	return a
 }

@@ -6,8 +6,12 @@ import (
 	"errors"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/policy"
+	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
 	"github.com/countersign/countersign/services/api/approval"
@@ -52,10 +56,13 @@ func (a *API) claimCall(r *request, in claimRequest) (answer, error) {
 		return answer{}, r.explainCall(err, id)
 	}
 	c := p.Call
-	claimed, err := a.Store.Claim(r.Context(), r.tenant(), id, model.Claim{
+	ctx, at := a.steps.Begin(r.Context(), "claim", callSpan(id))
+	claimed, err := a.Store.Claim(ctx, r.tenant(), id, model.Claim{
 		Token: r.claimToken(id, in.ClaimID), Worker: "key:" + r.by.Key, Lease: lease,
 		Digest: model.Digest(r.tenant(), c.ID, c.Tool.Name, c.Tool.Definition, p.Input),
 	})
+	linkTurn(at, claimed.Turn)
+	at.End(err)
 	if err != nil {
 		return answer{}, r.explainCall(err, id)
 	}
@@ -63,6 +70,18 @@ func (a *API) claimCall(r *request, in claimRequest) (answer, error) {
 		claimed.Call.Fence, claimed.Call.ClaimToken, claimed.Call.LeaseUntil.UTC(), hex.EncodeToString(claimed.Call.Digest),
 		strictjson.Raw(p.Input),
 	}), nil
+}
+
+// callSpan names the call in a step's span.
+func callSpan(id model.CallID) trace.SpanStartOption {
+	return trace.WithAttributes(attribute.String("countersign.call", string(id)))
+}
+
+// linkTurn links a step in the caller's own trace to the trace of the turn.
+func linkTurn(at *step.Step, t *model.Turn) {
+	if t != nil {
+		at.Link(t.Traceparent)
+	}
 }
 
 // stopDenied stops a call that a policy forbids meanwhile, as a worker would.
@@ -201,7 +220,10 @@ func (a *API) resultOfCall(r *request, in resultRequest) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	out, err := a.Store.Finish(r.Context(), r.tenant(), id, in.Fence, in.Token, result)
+	ctx, at := a.steps.Begin(r.Context(), "finish", callSpan(id))
+	out, err := a.Store.Finish(ctx, r.tenant(), id, in.Fence, in.Token, result)
+	linkTurn(at, out.Turn)
+	at.End(err)
 	if err != nil {
 		return answer{}, r.explainCall(err, id)
 	}

@@ -7,9 +7,6 @@ import (
 	"net/url"
 	"sync"
 
-	"go.opentelemetry.io/otel/propagation"
-	"go.opentelemetry.io/otel/trace"
-
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/api/approval"
@@ -43,9 +40,6 @@ func (r *request) decideOne(id string, in approval.DecisionRequest) (DecisionAns
 		return DecisionAnswer{}, err
 	}
 	out, err := r.api.cases.Decide(r.Context(), r.origin(), which, in)
-	if out.Turn != nil {
-		r.link(out.Turn.Traceparent)
-	}
 	if err != nil {
 		return DecisionAnswer{}, r.explainCard(err, which)
 	}
@@ -89,15 +83,6 @@ func (r *request) explainCard(err error, id model.ApprovalID) error {
 			p.Detail = fmt.Sprintf("The card was %s before; that verdict is final.", v.State)
 		}
 	})
-}
-
-// link ties a decision to the trace of the turn that it is about: it is no
-// part of that trace, in which nothing waits for people.
-func (r *request) link(traceparent string) {
-	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.MapCarrier{"traceparent": traceparent})
-	if registered := trace.SpanContextFromContext(ctx); registered.IsValid() {
-		trace.SpanFromContext(r.Context()).AddLink(trace.Link{SpanContext: registered})
-	}
 }
 
 // maxDecisions bounds a batch.

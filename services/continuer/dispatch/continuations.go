@@ -17,7 +17,7 @@ import (
 // not acceptance: one that nobody accepts within its time is due again.
 func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueContinuation) {
 	var messages []bus.ContinuationMessage
-	byID := map[string]store.DueContinuation{}
+	byID, steps := map[string]store.DueContinuation{}, underWay{}
 	for _, c := range due {
 		id := deliveryID(c)
 		if !d.marks.begin(id) {
@@ -28,8 +28,9 @@ func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueC
 			continue
 		}
 		byID[id] = c
-		messages = append(messages, bus.ContinuationMessage{Tenant: c.Tenant, Sink: c.Sink.Name, ID: id, Body: continuationReady(c),
-			Traceparent: d.step(ctx, "continue", c.Traceparent, "turn", string(c.Turn))})
+		m := bus.ContinuationMessage{Tenant: c.Tenant, Sink: c.Sink.Name, ID: id, Body: continuationReady(c)}
+		m.Traceparent, steps[id] = d.carryOn(ctx, c)
+		messages = append(messages, m)
 	}
 	if len(messages) == 0 {
 		return
@@ -39,11 +40,13 @@ func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueC
 		c := byID[m.ID]
 		d.marks.delivered(c)
 		delete(byID, m.ID)
+		steps.done(m.ID)
 	}
+	steps.fail(err)
 	for id := range byID {
 		d.marks.abandon(id)
 	}
-	d.account(ctx, "continuations", len(messages), len(acked), err)
+	d.account(ctx, "continuation", viaJetStream, len(messages), len(acked), err)
 }
 
 // deliveryID names one delivery: a redelivery that is meant is another
@@ -89,14 +92,14 @@ func (d *Dispatcher) continueByWebhook(ctx context.Context, c store.DueContinuat
 		if err != nil || !mine {
 			return
 		}
-		err = d.deliver(ctx, c.Tenant, sink.Delivery{ID: webhookID(c), URL: c.Sink.URL, Body: continuationReady(c),
-			Traceparent: d.step(ctx, "continue", c.Traceparent, "turn", string(c.Turn))})
+		traceparent, at := d.carryOn(ctx, c)
+		err = d.deliver(ctx, c.Tenant, sink.Delivery{ID: webhookID(c), URL: c.Sink.URL, Body: continuationReady(c), Traceparent: traceparent})
+		at.End(err)
+		d.account(ctx, "continuation", viaWebhook, 1, b2i(err == nil), err)
 		if err == nil {
 			d.marks.delivered(c)
-			d.account(ctx, "webhooks", 1, 1, nil)
 			return
 		}
-		d.account(ctx, "webhooks", 1, 0, err)
 		if err := d.store.DeliveryFailed(ctx, c, err.Error(), again(err, c.Deliveries)); err != nil {
 			d.log.WarnContext(ctx, "a failed delivery could not be recorded, its lease will run out", "turn", c.Turn, "err", err)
 		}
@@ -107,12 +110,19 @@ func (d *Dispatcher) continueByWebhook(ctx context.Context, c store.DueContinuat
 // told again by the sweep.
 func (d *Dispatcher) callByWebhook(ctx context.Context, r store.DueRun, body []byte) {
 	d.send(ctx, func(ctx context.Context) {
-		err := d.deliver(ctx, r.Tenant, sink.Delivery{ID: "call_" + runID(r), URL: r.Sink.URL, Body: body,
-			Traceparent: d.step(ctx, "dispatch call", r.Traceparent, "call", string(r.Call))})
+		traceparent, at := d.dispatch(ctx, r)
+		err := d.deliver(ctx, r.Tenant, sink.Delivery{ID: "call_" + runID(r), URL: r.Sink.URL, Body: body, Traceparent: traceparent})
+		at.End(err)
 		d.marks.hinted(r.Tenant, r.Call, r.Fence, int64(r.Published)) // told or not: the next try is the sweep's, not at once
-		d.account(ctx, "webhooks", 1, b2i(err == nil), err)
+		d.account(ctx, "call", viaWebhook, 1, b2i(err == nil), err)
 	})
 }
+
+// How something is handed over.
+const (
+	viaJetStream = "jetstream"
+	viaWebhook   = "webhook"
+)
 
 func (d *Dispatcher) deliver(ctx context.Context, tenant model.TenantID, delivery sink.Delivery) error {
 	secrets, err := d.store.SigningSecrets(ctx, tenant)

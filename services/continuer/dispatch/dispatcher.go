@@ -10,6 +10,7 @@ import (
 
 	"github.com/countersign/countersign/pkg/bus"
 	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/continuer/sink"
 )
@@ -40,7 +41,7 @@ type Dispatcher struct {
 	bus     Bus
 	webhook Webhook
 	log     *slog.Logger
-	tracer  trace.Tracer
+	steps   step.Observer
 
 	dirty  *bus.Dirty
 	marks  *marks
@@ -62,7 +63,7 @@ const (
 // New makes a dispatcher.
 func New(s Store, b Bus, w Webhook, log *slog.Logger, tracer trace.Tracer, meter metric.Meter) *Dispatcher {
 	return &Dispatcher{
-		store: s, bus: b, webhook: w, log: log, tracer: tracer,
+		store: s, bus: b, webhook: w, log: log, steps: step.NewObserver(tracer, meter),
 		dirty: bus.NewDirty(), marks: newMarks(), flight: make(chan struct{}, webhooks), counts: newCounters(meter),
 	}
 }

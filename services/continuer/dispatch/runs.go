@@ -15,22 +15,26 @@ import (
 func (d *Dispatcher) dispatchRuns(ctx context.Context, runs []store.DueRun) {
 	var hints []bus.RunHint
 	var calls []store.DueRun
+	steps := underWay{}
 	for _, r := range runs {
 		switch {
 		case !d.marks.begin(runID(r)):
 		case r.Executor == model.ExecutorCaller:
 			calls = append(calls, r)
 		default:
-			hints = append(hints, bus.RunHint{Tenant: r.Tenant, Call: r.Call, Fence: r.Fence, Publish: int64(r.Published),
-				Traceparent: d.step(ctx, "dispatch run", r.Traceparent, "call", string(r.Call))})
+			hint := bus.RunHint{Tenant: r.Tenant, Call: r.Call, Fence: r.Fence, Publish: int64(r.Published)}
+			hint.Traceparent, steps[runID(r)] = d.dispatch(ctx, r)
+			hints = append(hints, hint)
 		}
 	}
 	if len(hints) > 0 {
 		acked, err := d.bus.PublishRuns(ctx, hints)
 		for _, h := range acked {
 			d.marks.hinted(h.Tenant, h.Call, h.Fence, h.Publish)
+			steps.done(hintID(h.Call, h.Fence, h.Publish))
 		}
-		d.account(ctx, "runs", len(hints), len(acked), err)
+		steps.fail(err)
+		d.account(ctx, "run", viaJetStream, len(hints), len(acked), err)
 		d.forget(runs)
 	}
 	d.tellCallers(ctx, calls)
@@ -48,7 +52,7 @@ func (d *Dispatcher) forget(runs []store.DueRun) {
 // tellCallers tells backends that calls are theirs to run.
 func (d *Dispatcher) tellCallers(ctx context.Context, calls []store.DueRun) {
 	var messages []bus.ContinuationMessage
-	byID := map[string]store.DueRun{}
+	byID, steps := map[string]store.DueRun{}, underWay{}
 	for _, r := range calls {
 		body := callReady(r)
 		if r.Sink.Type == model.SinkWebhook {
@@ -56,8 +60,9 @@ func (d *Dispatcher) tellCallers(ctx context.Context, calls []store.DueRun) {
 			continue
 		}
 		byID[runID(r)] = r
-		messages = append(messages, bus.ContinuationMessage{Tenant: r.Tenant, Sink: r.Sink.Name, ID: runID(r), Body: body,
-			Traceparent: d.step(ctx, "dispatch call", r.Traceparent, "call", string(r.Call))})
+		m := bus.ContinuationMessage{Tenant: r.Tenant, Sink: r.Sink.Name, ID: runID(r), Body: body}
+		m.Traceparent, steps[m.ID] = d.dispatch(ctx, r)
+		messages = append(messages, m)
 	}
 	if len(messages) == 0 {
 		return
@@ -66,8 +71,10 @@ func (d *Dispatcher) tellCallers(ctx context.Context, calls []store.DueRun) {
 	for _, m := range acked {
 		r := byID[m.ID]
 		d.marks.hinted(r.Tenant, r.Call, r.Fence, int64(r.Published))
+		steps.done(m.ID)
 	}
-	d.account(ctx, "calls", len(messages), len(acked), err)
+	steps.fail(err)
+	d.account(ctx, "call", viaJetStream, len(messages), len(acked), err)
 	d.forget(calls)
 }
 

@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/policy"
+	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/worker/tool"
 )
@@ -45,7 +45,8 @@ func isLater(err error) (time.Duration, bool) {
 // call takes one call from its row to its committed result. nil means that
 // the hint is done with: the call was run, stopped, or is somebody else's.
 func (w *Worker) call(tenant model.TenantID, id model.CallID, traceparent string) error {
-	ctx := w.traced(traceparent)
+	// Detached from whatever stops the intake: work that has begun is finished.
+	ctx := step.Under(context.Background(), traceparent)
 	p, err := w.read(ctx, tenant, id)
 	if err != nil || p.Call.Run != model.RunQueued {
 		return err
@@ -93,7 +94,7 @@ func forbidden(tenant model.TenantID, p store.Prepared) (text string, stop bool)
 // prepared for good, or not for a quarter of an hour, is stopped; then there
 // is neither a ready tool nor an error.
 func (w *Worker) prepare(ctx context.Context, tenant model.TenantID, p store.Prepared) (tool.Ready, error) {
-	begin := time.Now()
+	ctx, at := w.steps.Begin(ctx, "prepare")
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	runner, err := w.tools.Runner(p)
@@ -101,7 +102,7 @@ func (w *Worker) prepare(ctx context.Context, tenant model.TenantID, p store.Pre
 	if err == nil {
 		ready, err = runner.Prepare(ctx)
 	}
-	w.meters.step(ctx, "prepare", begin, err)
+	at.End(err)
 	switch {
 	case err == nil:
 		return ready, nil
@@ -119,15 +120,18 @@ func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store
 		return &later{after: time.Second, why: w.hard.Err()}
 	}
 	token, begin := model.NewToken(), time.Now()
-	claimed, err := w.store.Claim(ctx, tenant, p.Call.ID, model.Claim{
+	claiming, at := w.steps.Begin(ctx, "claim")
+	claimed, err := w.store.Claim(claiming, tenant, p.Call.ID, model.Claim{
 		Token: token, Worker: w.o.Name, Lease: w.o.Lease, Digest: p.Call.Digest,
 	})
-	w.meters.step(ctx, "claim", begin, err)
+	at.End(err)
 	if err != nil {
 		return notClaimed(err)
 	}
 	w.meters.waited(ctx, time.Since(p.Call.QueuedAt))
-	run := w.owned.add(tenant, p.Call.ID, claimed.Call.Fence, token, begin.Add(w.o.Lease))
+	run := &ownedRun{tenant: tenant, call: p.Call.ID, fence: claimed.Call.Fence, token: token,
+		once: p.Call.Tool.Effect == model.EffectUnsafe, until: begin.Add(w.o.Lease)}
+	w.owned.add(run)
 	defer w.owned.remove(run)
 	result := w.run(ctx, p, ready, run)
 	return w.finish(ctx, tenant, p.Call.ID, run, result)
@@ -143,7 +147,8 @@ func notClaimed(err error) error {
 	return err
 }
 
-// run sends the call, within the tool's time and never beyond the lease.
+// run sends the call, within the tool's time, and not beyond the lease where
+// another attempt may follow it.
 func (w *Worker) run(ctx context.Context, p store.Prepared, ready tool.Ready, run *ownedRun) model.Result {
 	timeout := time.Duration(p.Definition.Timeout)
 	if run.left() < w.o.Lease/2 {
@@ -156,9 +161,22 @@ func (w *Worker) run(ctx context.Context, p store.Prepared, ready tool.Ready, ru
 	defer stop()
 	run.cancelWith(cancel)
 	begin := time.Now()
+	ctx, at := w.steps.Begin(ctx, "execute", trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.Int64("countersign.attempt", run.fence), attribute.Int("countersign.input.bytes", len(p.Input))))
 	result := w.protect(ctx, ready, tool.Call{ID: p.Call.ID, Attempt: run.fence, IdempotencyKey: string(p.Call.ID), Input: p.Input})
+	at.Note(attribute.String("countersign.outcome", string(result.Kind)), attribute.Int("countersign.output.bytes", len(result.Output)))
+	at.End(notDone(result))
 	w.meters.ran(ctx, p.Call.Tool.Name, string(result.Kind), time.Since(begin))
 	return result
+}
+
+var errNotDone = errors.New("the tool is not known to have done it")
+
+func notDone(r model.Result) error {
+	if r.Kind == model.ResultSucceeded {
+		return nil
+	}
+	return errNotDone
 }
 
 // protect turns a panic of an executor into what it is: an unknown outcome.
@@ -176,14 +194,13 @@ func (w *Worker) protect(ctx context.Context, ready tool.Ready, c tool.Call) (re
 // the lease has run out; then the sweep has judged the attempt by its effect,
 // and what the result would still change is accepted at most as a late one.
 func (w *Worker) finish(ctx context.Context, tenant model.TenantID, call model.CallID, run *ownedRun, r model.Result) error {
-	begin := time.Now()
-	ctx = context.WithoutCancel(ctx)
+	ctx, at := w.steps.Begin(context.WithoutCancel(ctx), "finish")
 	for {
 		attempt, cancel := context.WithTimeout(ctx, commitTimeout)
 		_, err := w.store.Finish(attempt, tenant, call, run.fence, run.token, r)
 		cancel()
 		if err == nil || !retryable(err) || run.left() < -w.o.Lease || w.hard.Err() != nil {
-			w.meters.step(ctx, "finish", begin, err)
+			at.End(err)
 			return w.finished(ctx, call, err)
 		}
 		w.log.WarnContext(ctx, "a result could not be committed, it is tried again", "call", call, "err", err)
@@ -203,10 +220,4 @@ func (w *Worker) finished(ctx context.Context, call model.CallID, err error) err
 		return nil
 	}
 	return err
-}
-
-// traced gives a context with the trace that registered the turn, detached
-// from whatever stops the intake: work that has begun is finished.
-func (w *Worker) traced(traceparent string) context.Context {
-	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
 }

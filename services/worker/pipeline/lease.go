@@ -23,18 +23,17 @@ type ownedRun struct {
 	call   model.CallID
 	fence  int64
 	token  string
+	once   bool // of an unsafe tool: no other attempt ever follows
 
 	mu     sync.Mutex
 	until  time.Time
 	cancel context.CancelFunc
 }
 
-func (o *owned) add(tenant model.TenantID, call model.CallID, fence int64, token string, until time.Time) *ownedRun {
-	r := &ownedRun{tenant: tenant, call: call, fence: fence, token: token, until: until}
+func (o *owned) add(r *ownedRun) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.runs[token] = r
-	return r
+	o.runs[r.token] = r
 }
 
 func (o *owned) remove(r *ownedRun) {
@@ -79,7 +78,14 @@ func (r *ownedRun) cancelWith(cancel context.CancelFunc) {
 	r.cancel = cancel
 }
 
-func (r *ownedRun) breakOff() {
+// lost follows the loss of the lease. Where another attempt may take its place
+// the run is broken off. That of an unsafe tool goes on within the tool's
+// time: nobody runs it again, and its late result, which the row accepts, is
+// the best that can be learned about it (I4).
+func (r *ownedRun) lost() {
+	if r.once {
+		return
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cancel != nil {
@@ -88,7 +94,8 @@ func (r *ownedRun) breakOff() {
 }
 
 // renew moves the leases of running calls on, four times a lease, and breaks
-// off those that were taken away or whose lease is about to run out.
+// off those that were taken away or whose lease is about to run out, except
+// for what never has another attempt.
 func (w *Worker) renew(stop <-chan struct{}) {
 	tick := time.NewTicker(w.o.Lease / 4)
 	defer tick.Stop()
@@ -117,7 +124,7 @@ func (w *Worker) renewTenant(tenant model.TenantID, runs []*ownedRun) {
 		w.log.Warn("leases could not be renewed", "runs", len(runs), "err", err)
 		for _, r := range runs {
 			if r.left() < w.o.Lease/4 {
-				r.breakOff()
+				r.lost()
 			}
 		}
 		return
@@ -130,7 +137,7 @@ func (w *Worker) renewTenant(tenant model.TenantID, runs []*ownedRun) {
 		if kept[r.call] {
 			r.extend(begin.Add(w.o.Lease))
 		} else {
-			r.breakOff()
+			r.lost()
 		}
 	}
 }

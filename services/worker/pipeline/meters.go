@@ -8,26 +8,19 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// meters are the worker's histograms: how long each step took, how long a
-// run waited for its start, how long tools ran and how they ended.
+// meters are the worker's histograms: how long a run waited for its start,
+// how long tools ran and how they ended.
 type meters struct {
-	steps, waits, runs metric.Float64Histogram
+	waits, runs metric.Float64Histogram
 }
 
 func newMeters(m metric.Meter) meters {
 	var out meters
-	out.steps, _ = m.Float64Histogram("countersign.worker.step.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time of prepare, claim and finish"))
 	out.waits, _ = m.Float64Histogram("countersign.run.wait", metric.WithUnit("s"),
 		metric.WithDescription("From queued to started"))
 	out.runs, _ = m.Float64Histogram("countersign.run.duration", metric.WithUnit("s"),
 		metric.WithDescription("From the first outside byte to the outcome"))
 	return out
-}
-
-func (m meters) step(ctx context.Context, name string, begin time.Time, err error) {
-	m.steps.Record(ctx, time.Since(begin).Seconds(),
-		metric.WithAttributes(attribute.String("step", name), attribute.Bool("ok", err == nil)))
 }
 
 func (m meters) waited(ctx context.Context, d time.Duration) {

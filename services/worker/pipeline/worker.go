@@ -11,6 +11,7 @@ import (
 
 	"github.com/countersign/countersign/pkg/bus"
 	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/worker/tool"
 )
@@ -53,6 +54,7 @@ type Worker struct {
 	o      Options
 	log    *slog.Logger
 	tracer trace.Tracer
+	steps  step.Observer
 	meters meters
 
 	slots   *bus.Slots
@@ -69,7 +71,7 @@ type Worker struct {
 func New(s Store, b Bus, t Tools, o Options, log *slog.Logger, tracer trace.Tracer, meter metric.Meter) *Worker {
 	hard, kill := context.WithCancel(context.Background())
 	return &Worker{
-		store: s, bus: b, tools: t, o: o, log: log, tracer: tracer, meters: newMeters(meter),
+		store: s, bus: b, tools: t, o: o, log: log, tracer: tracer, steps: step.NewObserver(tracer, meter), meters: newMeters(meter),
 		slots: bus.NewSlots(o.Slots), owned: owned{runs: map[string]*ownedRun{}}, hard: hard, kill: kill,
 	}
 }

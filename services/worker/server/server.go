@@ -52,6 +52,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, telemetry.Shutdown(context.WithoutCancel(ctx))) }()
+	telemetry.Install(log)
 
 	b, err := bus.Connect(cfg.NATSURL.Reveal(), "worker", log, bus.WithMeter(telemetry.Meter))
 	if err != nil {
