@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -44,7 +45,11 @@ func (p *puller) run(ctx context.Context) error {
 		}
 		if !errors.Is(err, ErrDisconnected) { // the connection has its own log line
 			count(p.bus.metrics.rebuilds, 1, p.kind)
-			p.bus.log.Warn("setting the consumer up again", "stream", p.stream, "consumer", p.consumer.Durable, "reason", err)
+			level := slog.LevelWarn
+			if errors.Is(err, errReconnected) { // it has one for this, too
+				level = slog.LevelInfo
+			}
+			p.bus.log.Log(ctx, level, "setting the consumer up again", "stream", p.stream, "consumer", p.consumer.Durable, "reason", err)
 		}
 		if time.Since(started) > 10*time.Second {
 			pause = p.bus.opts.timing.backoff
