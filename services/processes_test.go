@@ -54,7 +54,22 @@ var built = sync.OnceValues(func() (string, error) {
 	return dir, nil
 })
 
+// deploy runs two of each service.
 func deploy(t *testing.T) *deployment {
+	t.Helper()
+	d := servers(t)
+	for i := range 2 {
+		d.startAPI(i)
+		d.startWorker(i)
+		d.startContinuer(i)
+	}
+	d.ready()
+	return d
+}
+
+// servers is a deployment without a service yet, for tests that want only
+// some or tell them something else.
+func servers(t *testing.T) *deployment {
 	t.Helper()
 	dir, err := built()
 	if err != nil {
@@ -74,13 +89,24 @@ func deploy(t *testing.T) *deployment {
 	if _, err := d.db.PutKey(t.Context(), "default", everything, d.key, "test", "test"); err != nil {
 		t.Fatal(err)
 	}
-	for i := range 2 {
-		d.api[i] = d.service("api", "COUNTERSIGN_LISTEN")
-		d.workers[i] = d.service("worker", "COUNTERSIGN_WORKER_LISTEN", "COUNTERSIGN_WORKER_LEASE=3s", "COUNTERSIGN_WORKER_POLL=500ms")
-		d.continuers[i] = d.service("continuer", "COUNTERSIGN_CONTINUER_LISTEN", "COUNTERSIGN_SWEEP_INTERVAL=500ms")
-	}
-	d.ready()
 	return d
+}
+
+func (d *deployment) startAPI(i int, env ...string) {
+	d.t.Helper()
+	d.api[i] = d.service("api", "COUNTERSIGN_LISTEN", env...)
+}
+
+func (d *deployment) startWorker(i int, env ...string) {
+	d.t.Helper()
+	env = append([]string{"COUNTERSIGN_WORKER_LEASE=3s", "COUNTERSIGN_WORKER_POLL=500ms"}, env...)
+	d.workers[i] = d.service("worker", "COUNTERSIGN_WORKER_LISTEN", env...)
+}
+
+func (d *deployment) startContinuer(i int, env ...string) {
+	d.t.Helper()
+	env = append([]string{"COUNTERSIGN_SWEEP_INTERVAL=500ms"}, env...)
+	d.continuers[i] = d.service("continuer", "COUNTERSIGN_CONTINUER_LISTEN", env...)
 }
 
 // node gives a client of one api node.
@@ -140,11 +166,14 @@ func (s *service) stop(signal syscall.Signal) error {
 	return err
 }
 
+// ready waits for every service that was started.
 func (d *deployment) ready() {
 	d.t.Helper()
 	for i := range 2 {
 		for _, s := range []*service{d.api[i], d.workers[i], d.continuers[i]} {
-			s.ready()
+			if s != nil {
+				s.ready()
+			}
 		}
 	}
 }
