@@ -47,6 +47,9 @@ grant insert, update on
     tenants, tools, mcp_servers, policies, topics, messages, turns, calls, approvals, attempts, continuations
  to countersign_api;
 grant insert on tool_definitions, decisions to countersign_api;
+-- A topic that was made for a turn that is then refused goes again; one that
+-- has a message cannot, by its foreign key.
+grant delete on topics to countersign_api;
 
 -- The continuer moves on what is due and closes what is over: it dispatches,
 -- expires, lapses, and takes lost leases back. It signs webhooks.

@@ -2,10 +2,10 @@ package model
 
 import "time"
 
-// Accept gives the turn's continuation to the turn that goes on from it.
-// Exactly one wins (I2). Errors: [ErrContinuationAccepted],
-// [ErrContinuationEnded], [ErrTurnOpen] while calls are still open.
-func (t *Turn) Accept(by TurnID, now time.Time) error {
+// Acceptable tells whether the turn's continuation can be accepted, and
+// changes nothing. Errors: [ErrContinuationAccepted], [ErrContinuationEnded],
+// [ErrTurnOpen] while calls are still open.
+func (t *Turn) Acceptable() error {
 	c := t.Continuation
 	switch {
 	case t.Ended != "":
@@ -17,8 +17,17 @@ func (t *Turn) Accept(by TurnID, now time.Time) error {
 	case c.State == ContinuationSuperseded:
 		return ErrContinuationEnded
 	}
+	return nil
+}
+
+// Accept gives the turn's continuation to the turn that goes on from it.
+// Exactly one wins (I2). Errors: as [Turn.Acceptable].
+func (t *Turn) Accept(by TurnID, now time.Time) error {
+	if err := t.Acceptable(); err != nil {
+		return err
+	}
 	t.moveContinuation(ContinuationAccepted)
-	c.AcceptedBy = by
+	t.Continuation.AcceptedBy = by
 	t.Hold = nil
 	t.settle(now)
 	return nil

@@ -96,7 +96,7 @@ func (s *Store) registerAll(ctx context.Context, tenant model.TenantID, items []
 			return err
 		}
 		for i := range out {
-			if turn := out[i].value.Turn; turn != nil {
+			if turn := out[i].value.Turn; turn != nil && r.topics[turn.Topic] != nil {
 				out[i].value.Topic = *r.topics[turn.Topic]
 			}
 		}
@@ -183,14 +183,14 @@ func (r *registrar) one(it *registerItem, f *identified, batch map[identity]newT
 	if err := r.checkMessage(it, message, row, f); err != nil {
 		return Registered{}, err
 	}
+	continued, err := r.continued(it)
+	if err != nil {
+		return Registered{}, err
+	}
 	if open, err := r.makeWay(it.Topic, it.WhileOpen, it.Continues); err != nil {
 		return Registered{Topic: *topic, Open: open}, err
 	}
-	if it.Continues != "" {
-		continued := r.turns[it.Continues]
-		if continued == nil || continued.Topic != it.Topic {
-			return Registered{}, model.ErrNotFound
-		}
+	if continued != nil {
 		if err := continued.Accept(it.id, r.now); err != nil {
 			return Registered{}, err
 		}
@@ -198,6 +198,20 @@ func (r *registrar) one(it *registerItem, f *identified, batch map[identity]newT
 	turn := r.insert(it, topic, message, row)
 	batch[key] = it.newTurn(turn)
 	return Registered{Created: true, Turn: turn, Topic: *topic}, nil
+}
+
+// continued finds the turn that an item goes on from, or nil. Whether it can
+// is known before anything makes way for the item: who is refused ends
+// nothing.
+func (r *registrar) continued(it *registerItem) (*model.Turn, error) {
+	if it.Continues == "" {
+		return nil, nil
+	}
+	t := r.turns[it.Continues]
+	if t == nil || t.Topic != it.Topic {
+		return nil, model.ErrNotFound
+	}
+	return t, t.Acceptable()
 }
 
 func (it *registerItem) resolveMessage(f *identified) model.MessageID {
@@ -318,5 +332,28 @@ func (r *registrar) write(b *pgx.Batch) {
 		r.inserts.turn(m.turn, m.parts, m.content)
 		r.inserts.addCalls(m.turn, m.turn.Calls, m.calls)
 	}
+	r.leaveUntouched(b)
 	r.saveChanged(b)
+}
+
+// leaveUntouched lets go of the topics of items that were refused, or there
+// before: they get no version, and one that was made for them goes again.
+func (r *registrar) leaveUntouched(b *pgx.Batch) {
+	touched := map[model.TopicID]bool{}
+	for _, t := range r.turns {
+		touched[t.Topic] = touched[t.Topic] || t.Changed
+	}
+	var empty []string
+	for id, topic := range r.topics {
+		if touched[id] {
+			continue
+		}
+		if topic.Version == 0 {
+			empty = append(empty, string(id))
+		}
+		delete(r.topics, id)
+	}
+	if len(empty) > 0 {
+		b.Queue(`delete from topics where tenant_id = $1 and topic_id = any($2::text[])`, r.tenant, empty)
+	}
 }
