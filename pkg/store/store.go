@@ -76,8 +76,14 @@ func New(url string, o Options) (*Store, error) {
 // array of keys. The joins that are left are between two sets of a batch's
 // size, and foreign keys are looked up one by one; on tables that the planner
 // knows nothing of it would choose a nested loop for the former and a scan
-// of the whole table for the latter, and keep to that while they grow.
-var batched = map[string]string{"enable_nestloop": "off", "enable_seqscan": "off"}
+// of the whole table for the latter, and keep to that while they grow. One
+// plan is right for every size of an array, so none is made anew for each:
+// planning would take longer than running.
+var batched = map[string]string{
+	"enable_nestloop": "off",
+	"enable_seqscan":  "off",
+	"plan_cache_mode": "force_generic_plan",
+}
 
 func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
