@@ -307,11 +307,13 @@ func (r *registrar) insert(it *registerItem, topic *model.Topic, message model.M
 	return &turn
 }
 
-// admit gives the calls of a registration their times.
+// admit gives the calls of a registration their times. What refused one may
+// quote its input, in which anything can stand.
 func (u *unit) admit(calls []NewCall, expiry time.Duration) []*model.Call {
 	out := make([]*model.Call, len(calls))
 	for i := range calls {
 		c := calls[i].Call
+		c.ErrorText = storable(c.ErrorText)
 		if c.Approval != nil {
 			a := *c.Approval
 			a.RequestedAt, a.ExpiresAt = u.now, u.now.Add(expiry)

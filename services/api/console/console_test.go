@@ -214,6 +214,31 @@ func TestAMessageIsWrittenOnThePage(t *testing.T) {
 	holds(t, page, "clean up, please", "a/b")
 }
 
+// What could never be an id names no conversation, and makes none.
+func TestAnIDThatCannotBeOneNamesNothing(t *testing.T) {
+	t.Parallel()
+	s := start(t)
+	b := s.signedIn("all", "alice")
+	for _, id := range []string{"\x00", "a\xffb", "\u202e", "\r\nSet-Cookie: a=b", strings.Repeat("x", 201)} {
+		if status, _ := b.get("/topic?id=" + url.QueryEscape(id)); status != http.StatusNotFound {
+			t.Errorf("GET %q: %d", id, status)
+		}
+		if status, _ := b.post("/decide", url.Values{"topic": {id}, "approval": {"x"}, "verdict": {"approve"}}); status != http.StatusNotFound {
+			t.Errorf("decide in %q: %d", id, status)
+		}
+		if status, _ := b.post("/say", url.Values{"topic": {id}, "text": {"hello"}}); status != http.StatusUnprocessableEntity {
+			t.Errorf("say in %q: %d", id, status)
+		}
+	}
+	if status, _ := b.post("/say", url.Values{"topic": {"t"}, "text": {"\xff"}}); status != http.StatusUnprocessableEntity {
+		t.Errorf("a text that is none: %d", status)
+	}
+	topics, err := s.store.ListTopics(t.Context(), tenant, "", "", 10)
+	if err != nil || len(topics) != 0 {
+		t.Errorf("topics: %+v, %v", topics, err)
+	}
+}
+
 // window reads events of a window until one with this name holds a text.
 func window(t *testing.T, b *browser, path string) func(name, text string) {
 	t.Helper()

@@ -48,6 +48,9 @@ const (
 
 // conversation reads a topic. Errors: model.ErrNotFound.
 func (c *Console) conversation(ctx context.Context, p model.Principal, id model.TopicID) (*conversation, error) {
+	if model.CheckID(string(id)) != nil {
+		return nil, model.ErrNotFound
+	}
 	topic, err := c.Rows.Topic(ctx, p.Tenant, id)
 	if err != nil {
 		return nil, err

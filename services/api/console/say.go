@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/visible"
 	"github.com/countersign/countersign/pkg/model"
@@ -26,6 +27,10 @@ func (c *Console) say(w http.ResponseWriter, r *http.Request, p model.Principal)
 	}
 	if text == "" {
 		http.Redirect(w, r, topicURL(topic), http.StatusSeeOther)
+		return
+	}
+	if model.CheckID(string(topic)) != nil || !utf8.ValidString(text) {
+		c.show(w, r, p, "", http.StatusUnprocessableEntity, refusal("The message was not taken: it is not UTF-8, or the conversation's name cannot be one."))
 		return
 	}
 	raw, err := strictjson.Marshal(userMessage{model.NewMessageID(), "user", []textPart{{"text", text}}, origin{"page", person(p)}})

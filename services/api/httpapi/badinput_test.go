@@ -221,6 +221,49 @@ func TestInvisibleCharactersAreRefusedInIDsNamesAndReasons(t *testing.T) {
 	s.refuse(cases)
 }
 
+// What could never be a name or a token names nothing; the database, which
+// refuses some of it, is not even asked.
+func TestWhatCannotBeANameNamesNothing(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	call1 := s.ask("t", "m1").text("turn.calls.0.id")
+	var cases []bad
+	for _, name := range []string{"%00", "a%00b", "%FF", "%C0%80", "%ED%A0%80", "%E2%80%AE", strings.Repeat("x", 201)} {
+		for _, of := range []string{"tools", "mcp-servers", "policies", "keys"} {
+			path := "/v1/" + of + "/" + name
+			cases = append(cases,
+				bad{"read " + path, call{path: path}, 404, "not-found", ""},
+				bad{"delete " + path, call{method: "DELETE", path: path}, 404, "not-found", ""})
+		}
+	}
+	s.refuse(append(cases, bad{"NUL in a heartbeat's token",
+		call{method: "POST", path: "/v1/calls/" + call1 + "/heartbeat", body: `{"fence":1,"token":"a\u0000b"}`}, 409, "fence-lost", ""}))
+}
+
+// The name of a server's tool says of which server it is, whatever the server
+// calls it: what policies say of the one never means another.
+func TestAToolsNameNamesOneServer(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	for _, name := range []string{"a__b", "a_", "__", "_"} {
+		s.put("/v1/mcp-servers/"+name+"?wait=0s", `{"command":["x"]}`).problem(422, "invalid")
+	}
+	s.put("/v1/mcp-servers/_a_b?wait=0s", `{"command":["x"]}`).want(201)
+}
+
+// A refused input is quoted in the text that says why, whatever is in it.
+func TestARefusedInputMayHoldAnything(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.put("/v1/tools/x", `{"inputSchema":{"additionalProperties":{"type":"string"}},"executor":"caller"}`).want(201)
+	for i, name := range []string{`\u0000`, `a\u0000b`, `\u202e`, strings.Repeat(`\u0000`, 1000)} {
+		topic := fmt.Sprintf("/v1/topics/t%d", i)
+		got := s.post(topic+"/turns", `{"parts":[`+toolPart("x", "c", `{"`+name+`":1}`)+`]}`).want(201)
+		got.is("turn.calls.0.state", "output-error")
+		s.get(topic+"/messages").want(200).is("items.0.parts.1.errorText", got.text("message.parts.1.errorText"))
+	}
+}
+
 // jsonString quotes with escapes for all that is not printable ASCII.
 func jsonString(text string) string {
 	var out strings.Builder

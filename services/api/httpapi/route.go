@@ -133,6 +133,11 @@ func (r *request) run(rt route) (answer, error) {
 	if err := r.readQuery(rt.query); err != nil {
 		return answer{}, err
 	}
+	// A name that could never be one names nothing; where it would be made,
+	// the handler says what is wrong with it.
+	if rt.body == nil && strings.HasSuffix(rt.path, "/{name}") && model.CheckID(r.PathValue("name")) != nil {
+		return answer{}, model.ErrNotFound
+	}
 	return rt.serve(r)
 }
 

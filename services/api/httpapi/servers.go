@@ -32,8 +32,9 @@ const (
 func (in serverRequest) read(tenant model.TenantID, name string) (model.MCPServer, error) {
 	c := &checks{}
 	c.id("", name)
-	if strings.Contains(name, model.ServerSeparator) {
-		c.add("", "the name within the path must not contain "+model.ServerSeparator+", which stands between a server and its tool")
+	// Nor at its end: the tool _x of a server a would be the tool x of a_.
+	if strings.Contains(name+"_", model.ServerSeparator) {
+		c.add("", "the name within the path must neither contain "+model.ServerSeparator+", which stands between a server and its tool, nor end in _")
 	}
 	if len(in.Command) > 0 == (in.URL != "") {
 		c.add("", "must have either command or url")
