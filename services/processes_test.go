@@ -3,6 +3,7 @@ package services
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"net"
@@ -33,6 +34,7 @@ type deployment struct {
 	nats     *localservers.NATS
 	redis    *localservers.Redis
 	db       *store.Store // for what only the rows can show
+	sql      *sql.DB      // for what not even the store shows; see rows
 	key      string
 
 	api        [2]*service
