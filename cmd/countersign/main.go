@@ -31,6 +31,8 @@ type CLI struct {
 	Demo    demoCmd    `cmd:"" help:"Play a conversation, step by step."`
 	Dev     devCmd     `cmd:"" help:"Run everything in one process, for a first look."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database to this version's schema."`
+	Halt    haltCmd    `cmd:"" help:"Start no calls of a tenant any more: the kill switch."`
+	Resume  resumeCmd  `cmd:"" help:"Start calls of a tenant again."`
 	Bench   benchCmd   `cmd:"" help:"Measure round trips per second, next to what the database could do."`
 
 	Workspace workspaceCmd `cmd:"" hidden:"" help:"Serve the demo's folder as an MCP server over stdio."`

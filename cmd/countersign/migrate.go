@@ -10,11 +10,8 @@ import (
 )
 
 type migrateCmd struct {
-	// The flags' library repeats a value that it cannot take, so it is given
-	// one that it always can, and the URL is checked here.
-	DatabaseURL daemon.Secret `name:"database-url" env:"COUNTERSIGN_DATABASE_URL" required:"" placeholder:"URL" help:"Postgres, as the owner of the schema."`
-	Tenant      string        `env:"COUNTERSIGN_TENANT" default:"default" help:"Tenant to make sure of."`
-	FirstKey    daemon.Secret `env:"COUNTERSIGN_FIRST_KEY" placeholder:"KEY" help:"API key \"first\" with every role to make sure of, at least 32 characters; none by default."`
+	database
+	FirstKey daemon.Secret `env:"COUNTERSIGN_FIRST_KEY" placeholder:"KEY" help:"API key \"first\" with every role to make sure of, at least 32 characters; none by default."`
 }
 
 // Help is what countersign migrate --help adds.
@@ -32,19 +29,19 @@ func (c *migrateCmd) Run(ctx context.Context, p process) error {
 	if key != "" && len(key) < 32 {
 		return usagef("the first key is too short to be a secret: use at least 32 characters")
 	}
-	var url daemon.URL
-	if err := url.UnmarshalText([]byte(c.DatabaseURL.Reveal())); err != nil {
-		return usagef("--database-url or COUNTERSIGN_DATABASE_URL %w", err)
-	}
-	if err := store.Migrate(ctx, url.Reveal()); err != nil {
+	url, err := c.url()
+	if err != nil {
 		return err
 	}
-	s, err := store.New(url.Reveal(), store.Options{})
+	if err := store.Migrate(ctx, url); err != nil {
+		return err
+	}
+	s, err := c.open()
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	tenant := model.TenantID(c.Tenant)
+	tenant := c.tenant()
 	if err := s.EnsureTenant(ctx, tenant); err != nil {
 		return err
 	}

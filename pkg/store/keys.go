@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/countersign/countersign/pkg/model"
 )
@@ -27,16 +28,24 @@ func (s *Store) EnsureTenant(ctx context.Context, tenant model.TenantID) error {
 }
 
 // Halt switches a tenant's kill switch: while it is on, nothing is claimed,
-// and what a worker tries to claim is stopped.
+// and what a worker tries to claim is stopped. Errors: [model.ErrNotFound].
 func (s *Store) Halt(ctx context.Context, tenant model.TenantID, halted bool, actor, channel string) error {
 	action := "tenant.resumed"
 	if halted {
 		action = "tenant.halted"
 	}
-	return s.configure(ctx, tenant, actor, channel, action, "", func(b *pgx.Batch) error {
-		b.Queue(`update tenants set halted = $2 where tenant_id = $1`, tenant, halted)
+	found := false
+	err := s.configure(ctx, tenant, actor, channel, action, "", func(b *pgx.Batch) error {
+		b.Queue(`update tenants set halted = $2 where tenant_id = $1`, tenant, halted).Exec(func(tag pgconn.CommandTag) error {
+			found = tag.RowsAffected() == 1
+			return nil
+		})
 		return nil
 	})
+	if err == nil && !found {
+		return model.ErrNotFound
+	}
+	return err
 }
 
 // HashKey is what is stored of an API key: its SHA-256. A key has 256 random
