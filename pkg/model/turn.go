@@ -91,40 +91,6 @@ type Turn struct {
 	err     error
 }
 
-// Records are the rows that a transaction appends beside what it changes.
-type Records struct {
-	Decisions []DecisionRecord
-	Attempts  []AttemptRecord
-	Audit     []AuditRecord
-}
-
-// AttemptRecord opens (Started) or closes an attempt's row.
-type AttemptRecord struct {
-	Call    CallID
-	Fence   int64
-	Token   string
-	Worker  string
-	Started bool
-	At      time.Time
-	Outcome string
-	Detail  string
-}
-
-// AuditRecord is one line of the audit: who, what, when, through which
-// channel, under which rule (I10).
-type AuditRecord struct {
-	At       time.Time
-	Actor    string
-	Action   string
-	Channel  string
-	Topic    TopicID
-	Turn     TurnID
-	Call     CallID
-	Approval ApprovalID
-	Detail   string
-	Digest   []byte
-}
-
 // TurnStanding is what a turn counts as in its topic.
 type TurnStanding struct {
 	State              TurnState
@@ -179,100 +145,6 @@ func (t *Turn) Asked(id ApprovalID) *Call {
 	return nil
 }
 
-// End ends the turn at once: open cards are closed, what has not started is
-// stopped and never has an effect (I6), what has started runs on and its
-// result is recorded. An ended turn makes no continuation (I2). It reports
-// whether anything changed: a turn that is over is left alone.
-func (t *Turn) End(state TurnState, why Outcome, text string, now time.Time) bool {
-	if t.State().Ended() {
-		return false
-	}
-	for _, c := range t.Calls {
-		t.close(c, why, text, now)
-	}
-	t.Ended, t.EndReason, t.Changed = state, string(why), true
-	t.Streaming, t.Live, t.Hold = false, nil, nil
-	if c := t.Continuation; c != nil {
-		t.moveContinuation(ContinuationSuperseded)
-	}
-	t.audit(AuditRecord{At: now, Action: "turn." + string(state), Detail: text})
-	t.settle(now)
-	return true
-}
-
-// close takes a call that has not started out of the game.
-func (t *Turn) close(c *Call, why Outcome, text string, now time.Time) {
-	switch {
-	case c.State == CallApprovalRequested:
-		t.closeApproval(c, why, text, now)
-	case c.Run == RunQueued || c.Run == RunNone && !c.State.Settled():
-		t.Stop(c, text, now)
-	}
-}
-
-// closeApproval ends an open approval by something other than a person's
-// verdict; the part is denied with a fixed text and never shown as a
-// person's denial.
-func (t *Turn) closeApproval(c *Call, why Outcome, text string, now time.Time) {
-	a := c.Approval
-	t.moveApproval(c, ApprovalState(why))
-	a.Reason, a.DecidedAt = text, now
-	t.moveCall(c, CallOutputDenied)
-	c.Outcome = why
-	t.audit(AuditRecord{At: now, Action: "approval." + string(why), Call: c.ID, Approval: a.ID, Detail: text, Digest: c.Digest})
-}
-
-// The fixed texts with which the model is told what closed a card.
-const (
-	TextExpired    = "Nobody answered before the deadline. The tool did not run."
-	TextLapsed     = "The caller that waited for the answer went away. The tool did not run."
-	TextCancelled  = "The turn was cancelled. The tool did not run."
-	TextSuperseded = "A newer message took the turn's place. The tool did not run."
-)
-
-// Expire closes a card whose deadline has passed. It re-checks under the
-// lock, and reports whether it closed it.
-func (t *Turn) Expire(c *Call, now time.Time) bool {
-	if c.State != CallApprovalRequested || now.Before(c.Approval.ExpiresAt) {
-		return false
-	}
-	t.closeApproval(c, OutcomeExpired, TextExpired, now)
-	t.settle(now)
-	return true
-}
-
-// Lapse answers for a holder whose lease has run out: deny closes the open
-// cards, stops queued calls of the caller and lets the continuation go to its
-// sink; park makes the turn an ordinary one.
-func (t *Turn) Lapse(now time.Time) bool {
-	if t.Hold == nil || now.Before(t.Hold.Until) {
-		return false
-	}
-	deny := t.Hold.OnLapse == LapseDeny
-	t.Hold, t.Changed = nil, true
-	if t.Continuation != nil {
-		t.Continuation.Changed = true // it may go to its sink now
-	}
-	if deny {
-		for _, c := range t.Calls {
-			if c.State == CallApprovalRequested || c.Tool.Executor == ExecutorCaller && (c.Run == RunQueued || c.Run == RunNone) {
-				t.close(c, OutcomeLapsed, TextLapsed, now)
-			}
-		}
-	}
-	t.settle(now)
-	return true
-}
-
-// Renew moves a hold's lease on, and reports whether there is one.
-func (t *Turn) Renew(now time.Time) bool {
-	if t.Hold == nil {
-		return false
-	}
-	t.Hold.Until, t.Changed = now.Add(t.Hold.Lease), true
-	return true
-}
-
 // settle is what every change ends with: it recounts, queues what may run,
 // and makes the continuation in the commit after which the turn is not
 // streaming and every call is settled (I2).
@@ -320,15 +192,6 @@ func (t *Turn) count() {
 	}
 }
 
-// audit completes a record with what the turn knows.
-func (t *Turn) audit(r AuditRecord) {
-	r.Topic, r.Turn = t.Topic, t.ID
-	if r.Actor == "" {
-		r.Actor = "countersign"
-	}
-	t.Records.Audit = append(t.Records.Audit, r)
-}
-
 // The four moves are the only places that assign a state; each goes through
 // the table of legal edges.
 
@@ -362,37 +225,4 @@ func (t *Turn) check(m Machine, from, to string) {
 	if err := CheckTransition(m, from, to); err != nil && t.err == nil {
 		t.err = fmt.Errorf("turn %s: %w", t.ID, err)
 	}
-}
-
-// AuditRegistration records who registered the turn and what the policies
-// said about each call of it.
-func (t *Turn) AuditRegistration(actor, channel string, now time.Time) {
-	if len(t.Calls) == 0 {
-		t.audit(AuditRecord{At: now, Actor: actor, Action: "turn.registered", Channel: channel})
-	}
-	t.AuditCalls(actor, channel, t.Calls, now)
-}
-
-// AuditCalls records what the policies said about calls that were just made.
-// A call about which somebody is asked is in its approval's own records.
-func (t *Turn) AuditCalls(actor, channel string, calls []*Call, now time.Time) {
-	for _, c := range calls {
-		r := AuditRecord{At: now, Actor: actor, Channel: channel, Call: c.ID, Digest: c.Digest}
-		switch {
-		case c.AllowedBy != "":
-			r.Action, r.Detail = "call.allowed", c.AllowedBy
-		case c.Approval != nil && c.Approval.State == ApprovalDenied:
-			r.Action, r.Detail, r.Approval = "call.denied", c.Approval.DecidedBy, c.Approval.ID
-		case c.Approval != nil:
-			r.Action, r.Approval = "approval.requested", c.Approval.ID
-		default:
-			r.Action, r.Detail = "call.refused", c.ErrorText
-		}
-		t.audit(r)
-	}
-}
-
-// AuditCancel records who ended the turn.
-func (t *Turn) AuditCancel(actor, channel string, now time.Time) {
-	t.audit(AuditRecord{At: now, Actor: actor, Action: "turn.cancelled", Channel: channel})
 }

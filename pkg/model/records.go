@@ -1,0 +1,79 @@
+package model
+
+import "time"
+
+// Records are the rows that a transaction appends beside what it changes.
+type Records struct {
+	Decisions []DecisionRecord
+	Attempts  []AttemptRecord
+	Audit     []AuditRecord
+}
+
+// AttemptRecord opens (Started) or closes an attempt's row.
+type AttemptRecord struct {
+	Call    CallID
+	Fence   int64
+	Token   string
+	Worker  string
+	Started bool
+	At      time.Time
+	Outcome string
+	Detail  string
+}
+
+// AuditRecord is one line of the audit: who, what, when, through which
+// channel, under which rule (I10).
+type AuditRecord struct {
+	At       time.Time
+	Actor    string
+	Action   string
+	Channel  string
+	Topic    TopicID
+	Turn     TurnID
+	Call     CallID
+	Approval ApprovalID
+	Detail   string
+	Digest   []byte
+}
+
+// audit completes a record with what the turn knows.
+func (t *Turn) audit(r AuditRecord) {
+	r.Topic, r.Turn = t.Topic, t.ID
+	if r.Actor == "" {
+		r.Actor = "countersign"
+	}
+	t.Records.Audit = append(t.Records.Audit, r)
+}
+
+// AuditRegistration records who registered the turn and what the policies
+// said about each call of it.
+func (t *Turn) AuditRegistration(actor, channel string, now time.Time) {
+	if len(t.Calls) == 0 {
+		t.audit(AuditRecord{At: now, Actor: actor, Action: "turn.registered", Channel: channel})
+	}
+	t.AuditCalls(actor, channel, t.Calls, now)
+}
+
+// AuditCalls records what the policies said about calls that were just made.
+// A call about which somebody is asked is in its approval's own records.
+func (t *Turn) AuditCalls(actor, channel string, calls []*Call, now time.Time) {
+	for _, c := range calls {
+		r := AuditRecord{At: now, Actor: actor, Channel: channel, Call: c.ID, Digest: c.Digest}
+		switch {
+		case c.AllowedBy != "":
+			r.Action, r.Detail = "call.allowed", c.AllowedBy
+		case c.Approval != nil && c.Approval.State == ApprovalDenied:
+			r.Action, r.Detail, r.Approval = "call.denied", c.Approval.DecidedBy, c.Approval.ID
+		case c.Approval != nil:
+			r.Action, r.Approval = "approval.requested", c.Approval.ID
+		default:
+			r.Action, r.Detail = "call.refused", c.ErrorText
+		}
+		t.audit(r)
+	}
+}
+
+// AuditCancel records who ended the turn.
+func (t *Turn) AuditCancel(actor, channel string, now time.Time) {
+	t.audit(AuditRecord{At: now, Actor: actor, Action: "turn.cancelled", Channel: channel})
+}
