@@ -118,33 +118,51 @@ const selectDueTurns = `
 	  order by next_at
 	  limit $3)`
 
-// due reads what is due of some turns: of each table its rows, joined here.
+// due reads what is due of some turns: first the turns that have something
+// to run or to continue, which most signals are not about, then of each table
+// the rows of those, joined here.
 func (s *Store) due(ctx context.Context, tenant model.TenantID, which string, args []any, run, continuation string) (Due, error) {
 	d := duePicker{tenant: tenant, turns: map[model.TurnID]dueTurn{}, notes: map[model.TurnID][]model.Note{}}
-	args = append([]any{tenant}, args...)
-	const ofTurns = ` where tenant_id = $1 and turn_id = any(array(`
+	rows, err := s.hot.Query(ctx, selectTurnsToMove+` and turn_id = any(array(`+which+`))`, append([]any{tenant}, args...)...)
+	if err == nil {
+		err = d.scanTurns(rows)
+	}
+	if err != nil {
+		return Due{}, unavailable(err)
+	}
 	b := &pgx.Batch{}
-	b.Queue(selectTurnsToMove+ofTurns+which+`))`, args...).Query(d.scanTurns)
-	b.Queue(selectRunsToHint+ofTurns+which+`)) and run = 'queued' and not polled and not_before <= clock_timestamp() and `+run, args...).Query(d.scanRuns)
-	b.Queue(selectEditsToTell+ofTurns+which+`)) and edited order by part`, args...).Query(d.scanNotes)
-	b.Queue(selectContinuationsToDeliver+ofTurns+which+`)) and next_at <= clock_timestamp() and `+continuation, args...).Query(d.scanContinuations)
-	err := s.hot.SendBatch(ctx, b).Close()
+	if ids := d.runs; len(ids) > 0 {
+		b.Queue(selectRunsToHint+` and `+run, tenant, ids).Query(d.scanRuns)
+	}
+	if ids := d.continuations; len(ids) > 0 {
+		b.Queue(selectEditsToTell, tenant, ids).Query(d.scanNotes)
+		b.Queue(selectContinuationsToDeliver+` and `+continuation, tenant, ids).Query(d.scanContinuations)
+	}
+	if b.Len() > 0 {
+		err = s.hot.SendBatch(ctx, b).Close()
+	}
 	return d.due, unavailable(err)
 }
 
 const (
 	selectTurnsToMove = `
-	select turn_id::text, topic_id, message_id, version, sink_type, sink_target, accept_within_ms, traceparent
-	  from turns`
+	select turn_id::text, topic_id, message_id, version, sink_type, sink_target, accept_within_ms, traceparent,
+	       open_calls > open_approvals + unknown_calls, state = 'continuing'
+	  from turns
+	 where tenant_id = $1 and (open_calls > open_approvals + unknown_calls or state = 'continuing')`
 	selectRunsToHint = `
 	select turn_id::text, call_id::text, tool_call_id, executor, fence, published
-	  from calls`
+	  from calls
+	 where tenant_id = $1 and turn_id = any($2::uuid[]) and run = 'queued' and not polled and not_before <= clock_timestamp()`
 	selectEditsToTell = `
 	select turn_id::text, tool, tool_call_id
-	  from calls`
+	  from calls
+	 where tenant_id = $1 and turn_id = any($2::uuid[]) and edited
+	 order by part`
 	selectContinuationsToDeliver = `
 	select turn_id::text, generation, deliveries
-	  from continuations`
+	  from continuations
+	 where tenant_id = $1 and turn_id = any($2::uuid[]) and next_at <= clock_timestamp()`
 )
 
 // duePicker joins what the statements found. What is held or polled never
@@ -154,6 +172,8 @@ type duePicker struct {
 	turns  map[model.TurnID]dueTurn
 	notes  map[model.TurnID][]model.Note
 	due    Due
+
+	runs, continuations []string // the turns to look at for each
 }
 
 type dueTurn struct {
@@ -170,11 +190,19 @@ func (d *duePicker) scanTurns(rows pgx.Rows) error {
 		var t dueTurn
 		var target string
 		var accept int64
-		if err := rows.Scan(&id, &t.topic, &t.message, &t.version, &t.sink.Type, &target, &accept, &t.traceparent); err != nil {
+		var runs, continues bool
+		if err := rows.Scan(&id, &t.topic, &t.message, &t.version, &t.sink.Type, &target, &accept, &t.traceparent, &runs, &continues); err != nil {
+			rows.Close()
 			return err
 		}
 		t.sink = sinkOf(t.sink.Type, target, accept)
 		d.turns[id] = t
+		if runs {
+			d.runs = append(d.runs, string(id))
+		}
+		if continues {
+			d.continuations = append(d.continuations, string(id))
+		}
 	}
 	return rows.Err()
 }

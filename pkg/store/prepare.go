@@ -16,8 +16,8 @@ type Prepared struct {
 	Turn       model.TurnID
 	Topic      model.TopicID
 	Input      []byte
-	Definition model.ToolDefinition // that of the call, which is what runs
-	Current    []byte               // the hash of the tool as it is now; nil when it is gone
+	Definition model.ToolDefinition // the tool's as it is now; the call runs only if its hash is the call's own
+	Current    []byte               // that hash; nil when the tool is gone
 	Secrets    model.ToolSecrets
 	Server     *model.MCPServer // of an MCP tool
 	Policies   []model.Policy   // the tenant's, to ask the denies again
@@ -39,12 +39,11 @@ func (s *Store) prepareAll(ctx context.Context, tenant model.TenantID, items []p
 		ids[i] = string(it)
 	}
 	p := preparer{
-		calls: map[model.CallID]*Prepared{}, definitions: map[string][]byte{}, tools: map[string]currentTool{},
+		calls: map[model.CallID]*Prepared{}, tools: map[string]currentTool{},
 		servers: map[string]*model.MCPServer{},
 	}
 	b := &pgx.Batch{}
 	b.Queue(selectPreparedCalls, tenant, ids).Query(p.scanCalls)
-	b.Queue(selectDefinitionsOfCalls, tenant, ids).Query(p.scanDefinitions)
 	b.Queue(selectToolsOfCalls, tenant, ids).Query(p.scanTools)
 	b.Queue(selectServersOfCalls, tenant, ids).Query(p.scanServers)
 	b.Queue(selectPolicies, tenant).Query(p.scanPolicies)
@@ -69,13 +68,11 @@ const selectPreparedCalls = `
 	 where tenant_id = $1 and call_id = any($2::uuid[])`
 
 var (
-	selectDefinitionsOfCalls = `
-	select hash, definition from tool_definitions
-	 where tenant_id = $1 and hash = ` + ofCalls("definition")
-
 	selectToolsOfCalls = `
-	select name, hash, secrets from tools
-	 where tenant_id = $1 and name = ` + ofCalls("tool")
+	select t.name, t.hash, t.secrets, d.definition
+	  from tools t
+	  join tool_definitions d on d.tenant_id = $1 and d.hash = t.hash
+	 where t.tenant_id = $1 and t.name = ` + ofCalls("tool")
 
 	selectServersOfCalls = `
 	select ` + serverColumns + ` from mcp_servers
@@ -84,14 +81,13 @@ var (
 
 // preparer joins what the statements found.
 type preparer struct {
-	calls       map[model.CallID]*Prepared
-	definitions map[string][]byte // by hash
-	tools       map[string]currentTool
-	servers     map[string]*model.MCPServer
-	policies    []model.Policy
+	calls    map[model.CallID]*Prepared
+	tools    map[string]currentTool
+	servers  map[string]*model.MCPServer
+	policies []model.Policy
 }
 
-type currentTool struct{ hash, secrets []byte }
+type currentTool struct{ hash, secrets, definition []byte }
 
 func (p *preparer) scanCalls(rows pgx.Rows) error {
 	for rows.Next() {
@@ -105,20 +101,11 @@ func (p *preparer) scanCalls(rows pgx.Rows) error {
 	return rows.Err()
 }
 
-func (p *preparer) scanDefinitions(rows pgx.Rows) error {
-	var hash, definition []byte
-	_, err := pgx.ForEachRow(rows, []any{&hash, &definition}, func() error {
-		p.definitions[string(hash)] = definition
-		return nil
-	})
-	return err
-}
-
 func (p *preparer) scanTools(rows pgx.Rows) error {
 	var name string
-	var hash, secrets []byte
-	_, err := pgx.ForEachRow(rows, []any{&name, &hash, &secrets}, func() error {
-		p.tools[name] = currentTool{hash, secrets}
+	var t currentTool
+	_, err := pgx.ForEachRow(rows, []any{&name, &t.hash, &t.secrets, &t.definition}, func() error {
+		p.tools[name] = t
 		return nil
 	})
 	return err
@@ -143,13 +130,11 @@ func (p *preparer) assemble(id model.CallID) (Prepared, error) {
 		return Prepared{}, model.ErrNotFound
 	}
 	c := one.Call
-	if definition, ok := p.definitions[string(c.Tool.Definition)]; ok {
-		if err := json.Unmarshal(definition, &one.Definition); err != nil {
-			return *one, fmt.Errorf("call %s: its definition cannot be read: %w", id, err)
-		}
-	}
 	if tool, ok := p.tools[c.Tool.Name]; ok {
 		one.Current = tool.hash
+		if err := json.Unmarshal(tool.definition, &one.Definition); err != nil {
+			return *one, fmt.Errorf("call %s: its tool's definition cannot be read: %w", id, err)
+		}
 		if err := json.Unmarshal(tool.secrets, &one.Secrets); err != nil {
 			return *one, fmt.Errorf("call %s: its tool's secrets cannot be read: %w", id, err)
 		}
