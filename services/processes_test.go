@@ -163,6 +163,19 @@ func (s *service) stop(signal syscall.Signal) error {
 		return nil
 	}
 	_ = s.cmd.Process.Signal(signal)
+	return s.wait()
+}
+
+// signal sends a signal and does not wait.
+func (s *service) signal(signal syscall.Signal) {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// wait waits for the end of a process that was told to end.
+func (s *service) wait() error {
 	err := s.cmd.Wait()
 	s.cmd = nil
 	return err
