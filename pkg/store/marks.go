@@ -43,9 +43,10 @@ func (s *Store) Mark(ctx context.Context, m Marks) error {
 	if b.Len() == 0 {
 		return nil
 	}
-	return transact(ctx, s.hot, "mark", func(ctx context.Context, t *tx) error {
+	err := transact(ctx, s.hot, "mark", func(ctx context.Context, t *tx) error {
 		return t.commit(ctx, func(out *pgx.Batch) { out.QueuedQueries = append(out.QueuedQueries, b.QueuedQueries...) })
 	})
+	return unavailable(err)
 }
 
 func queueHinted(b *pgx.Batch, hinted []Hinted) {
