@@ -227,16 +227,23 @@ func within(t *testing.T, deadline time.Duration, what string, ask func(ctx cont
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
+	if err := poll(ctx, ask); err != nil {
+		t.Fatalf("%s: not within %s: %v", what, deadline, err)
+	}
+}
+
+// poll asks until there is no error, or ctx ends; then it gives the last one.
+func poll(ctx context.Context, ask func(ctx context.Context) error) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	err := errors.New("never asked")
 	for {
-		if err = ask(ctx); err == nil {
-			return
+		err := ask(ctx)
+		if err == nil {
+			return nil
 		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not within %s: %v", what, deadline, err)
+			return err
 		case <-tick.C:
 		}
 	}

@@ -34,7 +34,7 @@ func (d *deployment) start(topic string, tools ...string) []client.TurnCall {
 	d.t.Helper()
 	turn := client.TurnRequest{MessageID: "m"}
 	for i, tool := range tools {
-		turn.Parts = append(turn.Parts, client.ToolPart(tool, fmt.Sprintf("c%d", i), json.RawMessage(`{"n": 1}`)))
+		turn.Parts = append(turn.Parts, client.ToolPart(tool, fmt.Sprintf("c%d", i), json.RawMessage(`{"n":1}`)))
 	}
 	out, err := d.node(0).RegisterTurn(d.t.Context(), topic, turn)
 	must(d.t, err)

@@ -32,6 +32,7 @@ type Config struct {
 	MaxBody       int64         `name:"max-body" env:"COUNTERSIGN_MAX_BODY" default:"1048576" help:"Bytes that one request's body may have."`
 	RateLimit     float64       `name:"rate-limit" env:"COUNTERSIGN_RATE_LIMIT" default:"20000" help:"Requests per second that one API key may make of this node; 0 is no limit."`
 	MaxConns      int32         `name:"max-conns" env:"COUNTERSIGN_API_MAX_CONNS" default:"8" help:"Connections to Postgres in each of two pools, reads and commits."`
+	SweepInterval time.Duration `name:"sweep-interval" env:"COUNTERSIGN_API_SWEEP_INTERVAL" default:"2s" help:"How often what people and callers wait for is compared with its rows: the most that a lost signal can cost them."`
 	Chat          bool          `name:"chat" env:"COUNTERSIGN_CHAT" help:"Let people write into a conversation on the page, for systems with a chat backend that answers."`
 }
 
@@ -78,7 +79,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		return err
 	}
 	n := node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache}
-	n.hub = watch.New(b, s, watch.Options{Log: log})
+	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval})
 	n.projection = watch.NewProjection(b, s, cache, log)
 	handler := n.handler()
 	return daemon.Run(ctx, log, cfg.Grace,
