@@ -13,6 +13,9 @@
 //	8 finish     pkg/store/finish.go                   result, counters, continuation; then the ack
 //	9 continue   services/continuer/dispatch, sink     continuation dispatched, then accepted
 //
+// pkg/step gives each step its span and its duration; docs/metrics.md lists
+// what is counted.
+//
 // Services never import each other. What they share lies in pkg/, and one
 // library has one home; imports_test.go holds both.
 package services
