@@ -96,6 +96,7 @@ func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, 
 	}
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
+	config.ConnConfig.Tracer = usual
 	config.AfterConnect = registerUUIDs
 	for _, more := range []map[string]string{defaults, settings} {
 		for name, value := range more {
