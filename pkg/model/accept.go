@@ -4,12 +4,15 @@ import "time"
 
 // Acceptable tells whether the turn's continuation can be accepted, and
 // changes nothing. Errors: [ErrContinuationAccepted], [ErrContinuationEnded],
-// [ErrTurnOpen] while calls are still open.
+// [ErrTurnOpen] while calls are still open, [ErrTurnEnded] for a turn without
+// calls, which nothing continues.
 func (t *Turn) Acceptable() error {
 	c := t.Continuation
 	switch {
 	case t.Ended != "":
 		return ErrContinuationEnded
+	case c == nil && t.State().Ended():
+		return ErrTurnEnded
 	case c == nil:
 		return ErrTurnOpen
 	case c.State == ContinuationAccepted:

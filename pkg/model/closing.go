@@ -14,6 +14,9 @@ func (t *Turn) End(state TurnState, why Outcome, text string, now time.Time) boo
 		t.close(c, why, text, now)
 	}
 	t.Ended, t.EndReason, t.Changed = state, string(why), true
+	if state == TurnError {
+		t.EndReason = text
+	}
 	t.Streaming, t.Live, t.Hold = false, nil, nil
 	if c := t.Continuation; c != nil {
 		t.moveContinuation(ContinuationSuperseded)

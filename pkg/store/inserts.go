@@ -23,7 +23,7 @@ func (n *inserts) queue(b *pgx.Batch, tenant model.TenantID) {
 	if t := &n.turns; len(t.ids) > 0 {
 		b.Queue(insertTurns, tenant, t.ids, t.topics, t.messages, t.steps, t.continues, t.states, t.ended, t.streaming, t.approvals,
 			t.calls, t.executions, t.requestedBy, t.sinkTypes, t.sinkTargets, t.accept, t.holdLeases, t.holdUntil,
-			t.onLapse, t.liveFences, t.liveTokens, t.liveUntil, t.parts, t.contents, t.traceparents)
+			t.onLapse, t.liveFences, t.liveTokens, t.liveUntil, t.parts, t.contents, t.traceparents, t.reasons)
 	}
 	if c := &n.calls; len(c.ids) > 0 {
 		b.Queue(insertCalls, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
@@ -63,7 +63,7 @@ func (m *messageColumns) add(topic model.TopicID, id model.MessageID, position i
 type turnColumnsNew struct {
 	ids, topics, messages, continues, states, ended, executions []string
 	requestedBy, sinkTypes, sinkTargets, liveTokens             []string
-	traceparents                                                []string
+	traceparents, reasons                                       []string
 	onLapse                                                     []*string
 	steps, approvals, calls                                     []int
 	streaming                                                   []bool
@@ -76,18 +76,19 @@ type turnColumnsNew struct {
 const insertTurns = `
 	insert into turns (tenant_id, turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals,
 	                   open_calls, execution, requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms,
-	                   hold_until, on_lapse, live_fence, live_token, live_until, parts, content, traceparent, version)
+	                   hold_until, on_lapse, live_fence, live_token, live_until, parts, content, traceparent,
+	                   end_reason, version)
 	select $1, d.turn_id, d.topic_id, d.message_id, d.step, nullif(d.continues, '')::uuid, d.state, d.ended, d.streaming,
 	       d.open_approvals, d.open_calls, d.execution, d.requested_by, d.sink_type, d.sink_target, d.accept_within_ms,
 	       d.hold_lease_ms, d.hold_until, d.on_lapse, d.live_fence, d.live_token, d.live_until, d.parts, d.content,
-	       d.traceparent, t.version
+	       d.traceparent, d.end_reason, t.version
 	  from unnest($2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[],
 	              $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[],
 	              $18::timestamptz[], $19::text[], $20::bigint[], $21::text[], $22::timestamptz[], $23::bytea[],
-	              $24::bytea[], $25::text[])
+	              $24::bytea[], $25::text[], $26::text[])
 	       as d (turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals, open_calls, execution,
 	             requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms, hold_until, on_lapse, live_fence,
-	             live_token, live_until, parts, content, traceparent)
+	             live_token, live_until, parts, content, traceparent, end_reason)
 	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($3::text[])`
 
 func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
@@ -102,6 +103,7 @@ func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
 	c.addHold(t.Hold)
 	c.addLive(t.Live)
 	c.parts, c.contents, c.traceparents = append(c.parts, parts.encode()), append(c.contents, content), append(c.traceparents, t.Traceparent)
+	c.reasons = append(c.reasons, t.EndReason)
 }
 
 func (c *turnColumnsNew) addHold(h *model.Hold) {

@@ -95,3 +95,24 @@ func TestARefusedTurnLeavesNothingInAnothersCommit(t *testing.T) {
 	}
 	requireConsistent(t, s)
 }
+
+// A turn that is superseded in the very commit that makes it says so, as any
+// other.
+func TestATurnThatIsSupersededAtOnceSaysSo(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	tool := putTool(t, s, "delete_file", model.EffectUnsafe)
+	first, second := registration("t", asking(tool, "a"), allowed(tool, "b")), registration("t")
+	second.Message, second.WhileOpen = "msg_2", WhileOpenSupersede
+	items := []registerItem{{first, model.NewTurnID(), "m1"}, {second, model.NewTurnID(), "m2"}}
+	out, err := s.registerAll(t.Context(), tenant, items)
+	if err != nil || out[0].err != nil || out[1].err != nil {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	turn, err := s.Turn(t.Context(), tenant, items[0].id)
+	if err != nil || turn.State() != model.TurnAborted || turn.EndReason != string(model.OutcomeSuperseded) {
+		t.Errorf("%s, %q, %v", turn.State(), turn.EndReason, err)
+	}
+	requireConsistent(t, s)
+	requireInvariants(t, s)
+}

@@ -116,3 +116,28 @@ func TestAHeldTurnsHolderWaitsAndGoesOn(t *testing.T) {
 	}
 	s.do(register(`{"continues":"`+id+`","parts":[{"type":"text","text":"ok"}]}`)).want(201).is("topic.status", "done")
 }
+
+// A live turn that fails says why, and its message is the same wherever it is
+// shown.
+func TestALiveTurnThatFailsSaysWhy(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	live := s.post("/v1/topics/t/turns", `{"live":true}`).want(201)
+	failed := s.post("/v1/topics/t/turns/"+live.text("turn.id")+"/finish",
+		fmt.Sprintf(`{"fence":1,"token":%q,"error":"The model is overloaded."}`, live.text("token"))).want(200)
+	failed.is("turn.state", "error").is("turn.endReason", "The model is overloaded.").is("message.parts.0.type", "step-start")
+	s.get("/v1/turns/"+live.text("turn.id")).want(200).is("endReason", "The model is overloaded.")
+}
+
+// What cannot be continued is shown with the reason.
+func TestWhatCannotBeContinuedIsShown(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	next := func(topic, turn string) result {
+		return s.post("/v1/topics/"+topic+"/turns", `{"parts":[],"messageId":"next","whileOpen":"parallel","continues":"`+turn+`"}`)
+	}
+	open := s.ask("open", "m1").text("turn.id")
+	next("open", open).problem(409, "turn-open").is("turn.id", open).is("turn.openApprovals", 1)
+	over := s.post("/v1/topics/over/turns", `{"parts":[{"type":"text","text":"bye"}]}`).want(201).text("turn.id")
+	next("over", over).problem(409, "turn-ended").is("turn.id", over).is("turn.state", "done")
+}

@@ -29,11 +29,14 @@ func (a *API) registerTurn(r *request, in approval.TurnRequest) (answer, error) 
 		return answer{}, err
 	}
 	out, err := a.cases.Register(r.Context(), r.origin(), topic, in)
-	if errors.Is(err, model.ErrContinuationAccepted) || errors.Is(err, model.ErrContinuationEnded) {
+	if err != nil && out.Open != nil {
+		return answer{}, r.explainOpen(err, out.Open)
+	}
+	if goesOn(err) {
 		return answer{}, r.explainTurn(err, model.TurnID(in.Continues))
 	}
 	if err != nil {
-		return answer{}, r.explainOpen(err, out.Open)
+		return answer{}, err
 	}
 	body, err := r.turnAnswer(out)
 	if err != nil {
@@ -43,6 +46,12 @@ func (a *API) registerTurn(r *request, in approval.TurnRequest) (answer, error) 
 		body.Fence, body.Token = live.Fence, live.Token
 	}
 	return created(out.Created, body), nil
+}
+
+// goesOn tells whether an error is about the turn that a request continues.
+func goesOn(err error) bool {
+	return errors.Is(err, model.ErrContinuationAccepted) || errors.Is(err, model.ErrContinuationEnded) ||
+		errors.Is(err, model.ErrTurnOpen) || errors.Is(err, model.ErrTurnEnded)
 }
 
 func (a *API) finishTurn(r *request, in approval.FinishRequest) (answer, error) {
@@ -70,7 +79,7 @@ func (r *request) turnAnswer(out approval.Registered) (TurnAnswer, error) {
 		return TurnAnswer{}, err
 	}
 	body := TurnAnswer{Topic: topic, Turn: view.NewTurn(out.Turn, out.Topic.Version)}
-	if out.Created && out.Turn.Step == 0 {
+	if out.Created && out.Turn.Step == 0 && out.Parts != nil {
 		body.Message = strictjson.Raw(view.Message(committed(out)))
 		return body, nil
 	}
