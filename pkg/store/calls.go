@@ -108,11 +108,11 @@ func (s *Store) calls(ctx context.Context, query string, args ...any) ([]CallVie
 
 // attachApprovals reads the approvals of calls, of which there may be none.
 func (s *Store) attachApprovals(ctx context.Context, tenant any, calls []CallView) error {
-	ids, byID := make([]string, len(calls)), map[model.CallID]*model.Call{}
+	turns, ids, byID := make([]string, len(calls)), make([]string, len(calls)), map[model.CallID]*model.Call{}
 	for i, c := range calls {
-		ids[i], byID[c.ID] = string(c.ID), c.Call
+		turns[i], ids[i], byID[c.ID] = string(c.Turn), string(c.ID), c.Call
 	}
-	rows, err := s.pool.Query(ctx, selectApprovalsOfCalls, tenant, ids)
+	rows, err := s.pool.Query(ctx, selectApprovalsOfCalls, tenant, turns, ids)
 	if err != nil {
 		return unavailable(err)
 	}
@@ -123,7 +123,7 @@ func (s *Store) attachApprovals(ctx context.Context, tenant any, calls []CallVie
 const selectApprovalsOfCalls = `
 	select ` + approvalColumns + `
 	  from approvals
-	 where tenant_id = $1 and call_id = any($2::uuid[])`
+	 where tenant_id = $1 and turn_id = any($2::uuid[]) and call_id = any($3::uuid[])`
 
 // CallInput reads the exact bytes of a call's input. Errors:
 // [model.ErrNotFound].
@@ -189,7 +189,12 @@ type ContinuationView struct {
 func (s *Store) Continuations(
 	ctx context.Context, tenant model.TenantID, state model.ContinuationState, topic model.TopicID, after model.TurnID, limit int,
 ) ([]ContinuationView, error) {
-	rows, err := s.pool.Query(ctx, selectContinuations, tenant, string(state), string(topic), string(after), limit)
+	query := selectContinuations + orderContinuations
+	if state == model.ContinuationReady || state == model.ContinuationDispatched || state == model.ContinuationFailed {
+		// The few that are open have an index of their own.
+		query = selectContinuations + ` and k.state in ('ready', 'dispatched', 'failed')` + orderContinuations
+	}
+	rows, err := s.pool.Query(ctx, query, tenant, string(state), string(topic), string(after), limit)
 	if err != nil {
 		return nil, unavailable(err)
 	}
@@ -207,7 +212,9 @@ const selectContinuations = `
 	 where k.tenant_id = $1
 	   and ($2 = '' or k.state = $2)
 	   and ($3 = '' or k.topic_id = $3)
-	   and ($4 = '' or k.turn_id > nullif($4, '')::uuid)
+	   and ($4 = '' or k.turn_id > nullif($4, '')::uuid)`
+
+const orderContinuations = `
 	 order by k.turn_id
 	 limit $5`
 

@@ -3,7 +3,6 @@ package store
 import (
 	"context"
 	"encoding/json"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -30,15 +29,9 @@ type CardFilter struct {
 	State    model.ApprovalState
 	Topic    model.TopicID
 	Tool     string
-	Assignee string // a principal that the policies name, or that they do not shut out
-	Before   *CardCursor
+	Assignee string           // a principal that the policies name, or that they do not shut out
+	Before   model.ApprovalID // the last card of the page before; ids sort by time
 	Limit    int
-}
-
-// CardCursor is the last card of the page before.
-type CardCursor struct {
-	RequestedAt time.Time
-	ID          model.ApprovalID
 }
 
 const cardColumns = `
@@ -69,12 +62,7 @@ const selectCard = cardColumns + `
 
 // Cards lists cards, newest first.
 func (s *Store) Cards(ctx context.Context, tenant model.TenantID, f CardFilter) ([]Card, error) {
-	var before *time.Time
-	var id string
-	if f.Before != nil {
-		before, id = &f.Before.RequestedAt, string(f.Before.ID)
-	}
-	return s.cards(ctx, selectCards, tenant, string(f.State), string(f.Topic), f.Tool, f.Assignee, before, id, f.Limit)
+	return s.cards(ctx, selectCards, tenant, string(f.State), string(f.Topic), f.Tool, f.Assignee, string(f.Before), f.Limit)
 }
 
 const selectCards = cardColumns + `
@@ -83,9 +71,9 @@ const selectCards = cardColumns + `
 	   and ($3 = '' or a.topic_id = $3)
 	   and ($4 = '' or c.tool = $4)
 	   and ($5 = '' or not coalesce((a.rule ->> 'restricted')::boolean, false) or a.rule -> 'approvers' ? $5)
-	   and ($6::timestamptz is null or (a.requested_at, a.approval_id) < ($6::timestamptz, nullif($7, '')::uuid))
-	 order by a.requested_at desc, a.approval_id desc
-	 limit $8`
+	   and ($6 = '' or a.approval_id < nullif($6, '')::uuid)
+	 order by a.approval_id desc
+	 limit $7`
 
 // cards reads what is around each call, and then the calls with their
 // approvals.

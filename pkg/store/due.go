@@ -71,7 +71,7 @@ func (s *Store) DueIn(ctx context.Context, topics []TopicKey) (Due, error) {
 
 const openTurnsIn = `
 	select turn_id from turns
-	 where tenant_id = $1 and topic_id = any($2::text[]) and state not in ('aborted', 'error', 'done')`
+	 where tenant_id = $1 and topic_id = any($2::text[]) and open`
 
 // DueAnywhere is the sweep: runs that are queued since a while without a
 // hint, or whose hint came to nothing, and continuations whose time has come

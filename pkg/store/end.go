@@ -31,7 +31,7 @@ func (s *Store) Cancel(ctx context.Context, tenant model.TenantID, topic model.T
 
 const openTurnsOfTopic = `
 	select turn_id from turns
-	 where tenant_id = $1 and topic_id = $2 and state not in ('aborted', 'error', 'done')`
+	 where tenant_id = $1 and topic_id = $2 and open`
 
 func cancelTurn(actor, channel string) func(*unit, *model.Turn) {
 	return func(u *unit, t *model.Turn) {

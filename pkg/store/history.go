@@ -100,15 +100,17 @@ const selectTurnsOfMessages = `
 const selectCallsOfMessages = `
 	select ` + callColumns + `, dynamic, extra, input, output
 	  from calls
-	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `))
+	 where tenant_id = $1 and turn_id = any(array(` + turnsInRange + `))
 	 order by calls.turn_id, part`
 
 const selectApprovalsOfMessages = `
 	select ` + approvalColumns + `
 	  from approvals
-	 where tenant_id = $1 and turn_id = any(array(
-	       select turn_id from turns
-	        where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `))))`
+	 where tenant_id = $1 and turn_id = any(array(` + turnsInRange + `))`
+
+const turnsInRange = `
+	select turn_id from turns
+	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `))`
 
 type historian struct {
 	*unit

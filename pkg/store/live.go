@@ -94,7 +94,9 @@ func (f *finisher) read(b *pgx.Batch) {
 const selectLive = `
 	select t.content, t.live_fence, t.live_token,
 	       array(select c.tool_call_id from calls c
-	              where c.tenant_id = $1 and c.topic_id = t.topic_id and c.message_id = t.message_id
+	              where c.tenant_id = $1 and c.turn_id = any(array(
+	                    select x.turn_id from turns x
+	                     where x.tenant_id = $1 and x.topic_id = t.topic_id and x.message_id = t.message_id))
 	                and c.tool_call_id = any($3::text[]))
 	  from turns t
 	 where t.tenant_id = $1 and t.turn_id = ($2::text)::uuid`

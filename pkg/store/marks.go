@@ -122,14 +122,14 @@ func queueSignalled(b *pgx.Batch, signalled []Change) {
 
 const markSignalled = `
 	with free as (
-	    select t.tenant_id, t.topic_id, s.version
+	    select t.tenant_id, t.topic_id
 	      from unnest($1::text[], $2::text[], $3::bigint[]) as s (tenant_id, topic_id, version)
-	      join topics t on t.tenant_id = s.tenant_id and t.topic_id = s.topic_id and t.signalled < s.version
+	      join topics t on t.tenant_id = s.tenant_id and t.topic_id = s.topic_id and t.version = s.version and t.owed
 	                   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])
 	       for no key update of t skip locked
 	)
 	update topics t
-	   set signalled = free.version
+	   set owed = false
 	  from free
 	 where t.tenant_id = free.tenant_id and t.topic_id = free.topic_id
 	   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])`
@@ -150,6 +150,6 @@ func (s *Store) OwedSignals(ctx context.Context, since time.Duration, limit int)
 const selectOwedSignals = `
 	select tenant_id, topic_id, version
 	  from topics
-	 where version > signalled and updated_at <= clock_timestamp() - $1 * interval '1 millisecond'
+	 where owed and updated_at <= clock_timestamp() - $1 * interval '1 millisecond'
 	 order by updated_at
 	 limit $2`

@@ -39,7 +39,7 @@ const selectTopicsLocked = `
 // topics, and those that have a registration's identity already.
 const registrationTurns = `
 	select turn_id from turns
-	 where tenant_id = $1 and topic_id = any($2::text[]) and state not in ('aborted', 'error', 'done')
+	 where tenant_id = $1 and topic_id = any($2::text[]) and open
 	 union
 	select nullif(continues, '')::uuid from unnest($4::text[]) as i (continues)
 	 union
@@ -65,7 +65,9 @@ const selectIdentities = `
 	       not exists (select from turns x
 	                    where x.tenant_id = $1 and x.topic_id = i.topic_id and x.message_id = i.message_id and not x.discarded),
 	       array(select c.tool_call_id from calls c
-	              where c.tenant_id = $1 and c.topic_id = i.topic_id and c.message_id = i.message_id
+	              where c.tenant_id = $1 and c.turn_id = any(array(
+	                    select x.turn_id from turns x
+	                     where x.tenant_id = $1 and x.topic_id = i.topic_id and x.message_id = i.message_id))
 	                and c.tool_call_id = any($5::text[]))
 	  from item i
 	  left join messages m on m.tenant_id = $1 and m.topic_id = i.topic_id and m.topic_id = any($2::text[])

@@ -91,6 +91,7 @@ const updateTopics = `
 	       failed = t.failed + d.failed,
 	       last = case when d.last = '' then t.last else d.last end,
 	       messages = greatest(t.messages, d.messages),
+	       owed = true,
 	       updated_at = clock_timestamp()
 	  from unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::text[], $10::bigint[])
 	       as d (topic_id, streaming, awaiting, attention, executing, continuing, failed, last, messages)

@@ -57,7 +57,7 @@ const selectOpenTurns = `
 	select t.tenant_id, t.topic_id, t.turn_id::text, t.state, t.message_id, t.open_approvals, t.open_calls
 	  from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
 	  join turns t using (tenant_id, topic_id)
-	 where t.state not in ('aborted', 'error', 'done')
+	 where t.open
 	   and t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])
 	 order by t.turn_id`
 

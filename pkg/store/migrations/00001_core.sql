@@ -74,7 +74,7 @@ create table topics (
     tenant_id   text not null references tenants,
     topic_id    text not null,
     version     bigint not null default 0,
-    signalled   bigint not null default 0,         -- a signal is owed while version is ahead of it
+    owed        boolean not null default true,     -- a signal: no continuer has heard of this version yet
     streaming   int not null default 0 check (streaming >= 0),
     awaiting    int not null default 0 check (awaiting >= 0),
     attention   int not null default 0 check (attention >= 0),
@@ -87,7 +87,7 @@ create table topics (
     updated_at  timestamptz not null default clock_timestamp(),
     primary key (tenant_id, topic_id)
 ) with (fillfactor = 70);
-create index topics_unsignalled on topics (updated_at) where version > signalled;
+create index topics_owed on topics (tenant_id, topic_id) where owed;
 
 create table messages (
     tenant_id   text not null,
@@ -114,6 +114,7 @@ create table turns (
     continues       uuid,
     state           text not null check (state in ('aborted', 'error', 'streaming', 'awaiting-approval', 'executing',
                                                    'needs-attention', 'continuing', 'done')),
+    open            boolean not null generated always as (state not in ('aborted', 'error', 'done')) stored,
     ended           text not null default '' check (ended in ('', 'aborted', 'error')),
     end_reason      text not null default '',
     discarded       boolean not null default false,
@@ -145,8 +146,9 @@ create table turns (
 ) with (fillfactor = 70);
 create unique index turns_identity_unique on turns (tenant_id, topic_id, message_id, continues)
     nulls not distinct where not discarded;
-create index turns_by_topic_version on turns (tenant_id, topic_id, version);
-create index turns_open on turns (tenant_id, topic_id) where state not in ('aborted', 'error', 'done');
+-- What changes often is in no index, so that most updates of a turn touch
+-- none: open changes once in a turn's life, state does each time.
+create index turns_open on turns (tenant_id, topic_id) where open;
 create index turns_held on turns (hold_until) where hold_until is not null;
 create index turns_live on turns (live_until) where live_until is not null;
 
@@ -193,7 +195,8 @@ create table calls (
     polled            boolean not null default false, -- its caller polls; no hint is ever owed
     created_at        timestamptz not null default clock_timestamp(),
     primary key (tenant_id, call_id),
-    constraint calls_tool_call_id_unique unique (tenant_id, topic_id, message_id, tool_call_id),
+    -- Unique within the message: register sees to it under the topic's lock.
+    constraint calls_tool_call_id_unique unique (tenant_id, turn_id, tool_call_id),
     -- No foreign key on the definition: every call of a tool would lock the same
     -- row. A hash that names nothing is a call that a worker stops.
     foreign key (tenant_id, turn_id) references turns,
@@ -201,7 +204,6 @@ create table calls (
     constraint calls_settled_runs_are_over check (state not in ('output-available', 'output-denied') or run not in ('queued', 'started')),
     constraint calls_denied_never_ran check (state <> 'output-denied' or (run = '' and fence = 0))
 ) with (fillfactor = 70);
-create index calls_by_turn on calls (tenant_id, turn_id);
 create index calls_queued on calls (queued_at) where run = 'queued' and not polled;
 create index calls_of_callers on calls (queued_at) where run = 'queued' and executor = 'caller';
 create index calls_started on calls (lease_until) where run = 'started';
@@ -222,14 +224,12 @@ create table approvals (
     decision_id   text not null default '',
     channel       text not null default '',
     primary key (tenant_id, approval_id),
-    constraint approvals_call_unique unique (tenant_id, call_id),
+    constraint approvals_call_unique unique (tenant_id, turn_id, call_id),
     foreign key (tenant_id, call_id) references calls, -- and so its turn
     constraint approvals_decided_is_complete check ((state = 'requested') = (decided_at is null)),
     constraint approvals_verdict_has_decider check (state not in ('approved', 'denied') or decided_by <> '')
 ) with (fillfactor = 80);
-create index approvals_by_turn on approvals (tenant_id, turn_id);
 create index approvals_open on approvals (expires_at) where state = 'requested';
-create index approvals_newest on approvals (tenant_id, requested_at desc, approval_id desc);
 
 create table decisions (
     tenant_id    text not null,
@@ -283,11 +283,11 @@ create table continuations (
     constraint continuations_accepted_by_one check ((state = 'accepted') = (accepted_by is not null))
 ) with (fillfactor = 70);
 create index continuations_due on continuations (next_at) where state in ('ready', 'dispatched');
-create index continuations_by_state on continuations (tenant_id, state, ready_at);
+create index continuations_open on continuations (tenant_id, turn_id) where state in ('ready', 'dispatched', 'failed');
 
 create table audit (
-    audit_id     bigint generated always as identity primary key,
     tenant_id    text not null,
+    audit_id     bigint generated always as identity,
     at           timestamptz not null,
     actor        text not null,
     action       text not null,
@@ -297,9 +297,9 @@ create table audit (
     call_id      uuid,
     approval_id  uuid,
     detail       text not null default '',
-    digest       bytea
+    digest       bytea,
+    primary key (tenant_id, audit_id)
 );
-create index audit_by_tenant on audit (tenant_id, audit_id);
 
 -- The one table of legal edges, "from>to" by machine. It is a constant, so that
 -- the guards below cost nothing on a legal edge: their condition is an array

@@ -33,10 +33,7 @@ func (a *API) listApprovals(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	return ok(page(cards, limit, view.NewCard, func(c store.Card) string {
-		at := c.Call.Approval.RequestedAt.UTC().Format(time.RFC3339Nano)
-		return cursorOf(at, string(c.Call.Approval.ID))
-	})), nil
+	return ok(page(cards, limit, view.NewCard, func(c store.Card) string { return cursorOf(string(c.Call.Approval.ID)) })), nil
 }
 
 func (r *request) cardFilter() (f store.CardFilter, limit int, err error) {
@@ -57,16 +54,13 @@ func (r *request) cardFilter() (f store.CardFilter, limit int, err error) {
 		return f, 0, err
 	}
 	f.Limit = limit + 1
-	fields, err := r.cursor(2)
+	fields, err := r.cursor(1)
 	if err != nil || fields == nil {
 		return f, limit, err
 	}
-	at, err := time.Parse(time.RFC3339Nano, fields[0])
-	id, idErr := model.ParseUUID[model.ApprovalID](fields[1])
-	if err != nil || idErr != nil {
+	if f.Before, err = model.ParseUUID[model.ApprovalID](fields[0]); err != nil {
 		return f, 0, errCursor
 	}
-	f.Before = &store.CardCursor{RequestedAt: at, ID: id}
 	return f, limit, nil
 }
 
