@@ -141,3 +141,19 @@ func TestWhatCannotBeContinuedIsShown(t *testing.T) {
 	over := s.post("/v1/topics/over/turns", `{"parts":[{"type":"text","text":"bye"}]}`).want(201).text("turn.id")
 	next("over", over).problem(409, "turn-ended").is("turn.id", over).is("turn.state", "done")
 }
+
+// Whoever only looks on does not keep a hold whose holder is gone.
+func TestLookingOnRenewsNoHold(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	turn := s.ask("t", "m1", `,"hold":{"lease":"60s","onLapse":"deny"}`)
+	s.exec("update turns set hold_until = clock_timestamp() + interval '9 seconds'")
+	for _, key := range []string{"viewer", "people"} {
+		for _, path := range []string{"/v1/turns/" + turn.text("turn.id"), "/v1/approvals/" + turn.text("turn.calls.0.approvalId"), "/v1/calls/" + turn.text("turn.calls.0.id")} {
+			s.do(call{key: key, path: path + "?wait=100ms"}).want(200)
+		}
+	}
+	if n := s.number("select count(*) from turns where hold_until > clock_timestamp() + interval '10 seconds'"); n != 0 {
+		t.Error("a viewer renewed the hold")
+	}
+}

@@ -75,8 +75,12 @@ func (r *request) await(wait time.Duration, topic model.TopicID, hold *model.Tur
 	}
 }
 
-// rest waits for a change, and renews a hold meanwhile.
+// rest waits for a change, and renews a hold meanwhile. Only a backend's
+// waiting does: a person who looks on is no sign that the holder lives.
 func (r *request) rest(ctx context.Context, key store.TopicKey, version int64, hold *model.Turn) error {
+	if !r.by.Has(model.RoleBackend) {
+		hold = nil
+	}
 	every := renewEvery
 	if hold != nil && hold.Hold != nil {
 		every = min(every, hold.Hold.Lease/3)
