@@ -62,7 +62,7 @@ func TestComposeSetsWhatTheServicesRead(t *testing.T) {
 // source.
 func TestComposeSetsWhatMigrateReads(t *testing.T) {
 	t.Parallel()
-	source := readFile(t, "../cmd/countersign/migrate.go")
+	source := readFile(t, "../cmd/countersign/migrate.go") + readFile(t, "../cmd/countersign/database.go")
 	for variable := range environmentOf(t, composeProject(t), "migrate") {
 		if !strings.Contains(source, `env:"`+variable+`"`) {
 			t.Errorf("countersign migrate does not read %s", variable)
