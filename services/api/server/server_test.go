@@ -141,3 +141,39 @@ func TestWithoutPostgresItIsNotReadyAndSaysSo(t *testing.T) {
 		t.Errorf("%d %v", status, doc)
 	}
 }
+
+// A node that is told to stop ends the streams that are open, and does not
+// wait for them until it has to cut them.
+func TestItStopsWhileStreamsAreOpen(t *testing.T) {
+	t.Parallel()
+	database := testservers.Database(t, store.Migrate)
+	secret := key(t, database)
+	var told time.Time
+	t.Run("node", func(t *testing.T) {
+		url := start(t, database, "nats://"+nowhere, "redis://"+nowhere)
+		ask(t, secret, "POST", url+"/v1/topics/t/turns", `{"parts":[{"type":"text","text":"hi"}]}`)
+		follow(t, url+"/v1/topics/t/events", "Authorization", "Bearer "+secret)
+		follow(t, url+"/events?id=t", "Cookie", "countersign=k="+secret)
+		told = time.Now()
+	}) // here it has stopped
+	if took := time.Since(told); took > 15*time.Second {
+		t.Errorf("it stopped after %v", took)
+	}
+}
+
+// follow opens a stream and leaves it open after the test.
+func follow(t *testing.T, url, header, value string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(context.WithoutCancel(t.Context()), http.MethodGet, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set(header, value)
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := response.Body.Read(make([]byte, 10)); n == 0 || response.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v", url, response.StatusCode, err)
+	}
+}

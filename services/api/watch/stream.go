@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/countersign/countersign/pkg/daemon"
 )
 
 // ErrTooManyStreams is that a key has as many open streams on this node as it
@@ -123,6 +125,8 @@ func (s *Stream) Idle(ctx context.Context, authorize func(context.Context) error
 		case <-ctx.Done():
 			return 0, ctx.Err()
 		case <-s.hub.closing:
+			return 0, errClosing
+		case <-daemon.Draining(ctx): // before the hub: the server waits for its streams
 			return 0, errClosing
 		case <-s.comment.C:
 			if err := s.Flush(); err != nil {
