@@ -45,7 +45,7 @@ type deployment struct {
 // built are the three programs and the example of a tool server, built once
 // for all tests.
 var built = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "countersign-services-")
+	dir, err := testservers.Shared("services")
 	if err != nil {
 		return "", err
 	}

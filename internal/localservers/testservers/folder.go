@@ -74,3 +74,14 @@ func Dir(t testing.TB) string {
 	}
 	return dir
 }
+
+// Shared makes a folder for what all tests of a binary use, such as a program
+// that they build once; [Main] removes it.
+func Shared(name string) (string, error) {
+	dir, err := sharedFolder()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(dir, name)
+	return dir, os.MkdirAll(dir, 0o755)
+}
