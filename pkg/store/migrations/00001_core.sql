@@ -301,12 +301,14 @@ create table audit (
     primary key (tenant_id, audit_id)
 );
 
--- The one table of legal edges, "from>to" by machine. It is a constant, so that
--- the guards below cost nothing on a legal edge: their condition is an array
--- that the planner has before it, and the function behind it is called only
--- to refuse. A run begins as '': not queued yet.
-create function legal_edges(machine text) returns text[] language sql immutable parallel safe as $$
-    select case machine
+-- The one table of legal edges, "from>to" by machine; a run begins as '': not
+-- queued yet. It is a constant within plpgsql, and the guards ask it row by
+-- row: a long constant in a trigger's condition, or a function in SQL, would
+-- be read anew for each statement, which takes longer than the statement.
+-- +goose StatementBegin
+create function legal_edges(machine text) returns text[] language plpgsql immutable parallel safe as $$
+begin
+    return case machine
         when 'call' then array[
             'input-streaming>input-available', 'input-streaming>output-error',
             'input-available>approval-requested', 'input-available>output-available',
@@ -324,15 +326,23 @@ create function legal_edges(machine text) returns text[] language sql immutable 
             'ready>dispatched', 'ready>accepted', 'ready>failed', 'ready>superseded', 'dispatched>ready',
             'dispatched>accepted', 'dispatched>failed', 'dispatched>superseded', 'failed>ready',
             'failed>accepted', 'failed>superseded', 'accepted>ready']
-    end
-$$;
+    end;
+end $$;
 
--- +goose StatementBegin
-create function refuse_illegal_transition() returns trigger language plpgsql as $$
+create function guard() returns trigger language plpgsql as $$
+declare
+    edge text;
 begin
-    raise exception 'illegal transition of %', tg_argv[0]
-        using errcode = 'check_violation', constraint = 'legal_transition',
-              detail = format('from %s to %s', to_jsonb(old) ->> tg_argv[1], to_jsonb(new) ->> tg_argv[1]);
+    if tg_argv[0] = 'run' then
+        edge := old.run || '>' || new.run;
+    else
+        edge := old.state || '>' || new.state;
+    end if;
+    if edge <> all (legal_edges(tg_argv[0])) then
+        raise exception 'illegal transition of %: %', tg_argv[0], edge
+            using errcode = 'check_violation', constraint = 'legal_transition';
+    end if;
+    return new;
 end $$;
 
 -- A verdict that is committed never changes, whoever tries (I1).
@@ -350,17 +360,13 @@ end $$;
 -- +goose StatementEnd
 
 create trigger calls_state_edges before update of state on calls for each row
-    when (old.state <> new.state and old.state || '>' || new.state <> all (legal_edges('call')))
-    execute function refuse_illegal_transition('call', 'state');
+    when (old.state <> new.state) execute function guard('call');
 create trigger calls_run_edges before update of run on calls for each row
-    when (old.run <> new.run and old.run || '>' || new.run <> all (legal_edges('run')))
-    execute function refuse_illegal_transition('run', 'run');
+    when (old.run <> new.run) execute function guard('run');
 create trigger approvals_state_edges before update of state on approvals for each row
-    when (old.state <> new.state and old.state || '>' || new.state <> all (legal_edges('approval')))
-    execute function refuse_illegal_transition('approval', 'state');
+    when (old.state <> new.state) execute function guard('approval');
 create trigger continuations_state_edges before update of state on continuations for each row
-    when (old.state <> new.state and old.state || '>' || new.state <> all (legal_edges('continuation')))
-    execute function refuse_illegal_transition('continuation', 'state');
+    when (old.state <> new.state) execute function guard('continuation');
 create trigger approvals_verdict_is_final before update on approvals for each row
     when (old.state <> 'requested' and (old.reason, old.decided_by, old.decided_at, old.decision_id)
           is distinct from (new.reason, new.decided_by, new.decided_at, new.decision_id))
@@ -373,4 +379,4 @@ create trigger audit_only_grows before update or delete on audit for each row
 -- +goose Down
 drop table audit, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
     policies, tools, mcp_servers, tool_definitions, keys, signing_secrets, tenants;
-drop function legal_edges, refuse_illegal_transition, refuse_change_of_verdict, refuse_change;
+drop function legal_edges, guard, refuse_change_of_verdict, refuse_change;
