@@ -123,13 +123,13 @@ func (s *Store) RenewLeases(ctx context.Context, tenant model.TenantID, renewals
 }
 
 // renewLeases locks in order of id, as everybody does. A lease that has run
-// out is renewed all the same while nobody took the run away.
+// out is not renewed: the sweep may be taking the run away at this moment.
 const renewLeases = `
 	with owned as (
 	    select c.call_id, t.ended <> '' as ended
 	      from unnest($2::uuid[], $3::bigint[], $4::text[]) as r (call_id, fence, token)
 	      join calls c on c.tenant_id = $1 and c.call_id = r.call_id and c.fence = r.fence and c.claim_token = r.token
-	                  and c.run = 'started' and c.call_id = any($2::uuid[])
+	                  and c.run = 'started' and c.call_id = any($2::uuid[]) and c.lease_until > clock_timestamp()
 	      join turns t on t.tenant_id = $1 and t.turn_id = c.turn_id and t.turn_id = any(array(
 	             select turn_id from calls where tenant_id = $1 and call_id = any($2::uuid[])))
 	     order by c.call_id

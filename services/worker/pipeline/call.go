@@ -120,11 +120,7 @@ func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store
 		return &later{after: time.Second, why: w.hard.Err()}
 	}
 	token, begin := model.NewToken(), time.Now()
-	claiming, at := w.steps.Begin(ctx, "claim")
-	claimed, err := w.store.Claim(claiming, tenant, p.Call.ID, model.Claim{
-		Token: token, Worker: w.o.Name, Lease: w.o.Lease, Digest: p.Call.Digest,
-	})
-	at.End(err)
+	claimed, err := w.claim(ctx, tenant, p, token, begin)
 	if err != nil {
 		return notClaimed(err)
 	}
@@ -135,6 +131,24 @@ func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store
 	defer w.owned.remove(run)
 	result := w.run(ctx, p, ready, run)
 	return w.finish(ctx, tenant, p.Call.ID, run, result)
+}
+
+// claim commits the start. A claim that the database could not answer for may
+// have been committed all the same: it is asked for again under its token, so
+// that a call which nobody sent does not end as one whose outcome is unknown.
+func (w *Worker) claim(ctx context.Context, tenant model.TenantID, p store.Prepared, token string, begin time.Time) (store.Claimed, error) {
+	ctx, at := w.steps.Begin(ctx, "claim")
+	for {
+		claimed, err := w.store.Claim(ctx, tenant, p.Call.ID, model.Claim{
+			Token: token, Worker: w.o.Name, Lease: w.o.Lease, Digest: p.Call.Digest,
+		})
+		if !errors.Is(err, model.ErrUnavailable) || time.Since(begin) > w.o.Lease || w.hard.Err() != nil {
+			at.End(err)
+			return claimed, err
+		}
+		w.log.WarnContext(ctx, "a claim could not be committed, it is asked for again", "call", p.Call.ID, "err", err)
+		time.Sleep(time.Second)
+	}
 }
 
 // notClaimed: a call that somebody else has, or that was stopped, is done
