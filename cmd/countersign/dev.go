@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"os"
 	"path/filepath"
 
 	"github.com/countersign/countersign/cmd/countersign/dev"
@@ -39,7 +40,7 @@ func (c *devCmd) Run(ctx context.Context, p process) error {
 		}
 	}
 	return dev.Run(ctx, dev.Options{
-		Dir: filepath.Clean(dir), Listen: c.Listen, ReadyFile: c.ReadyFile, Out: p.out,
+		Dir: filepath.Clean(dir), Listen: c.Listen, ReadyFile: c.ReadyFile, Out: p.out, Program: os.Args[0],
 		DatabaseURL: c.DatabaseURL.Reveal(), NATSURL: c.NATSURL.Reveal(), RedisURL: c.RedisURL.Reveal(),
 	})
 }

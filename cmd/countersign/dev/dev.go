@@ -25,6 +25,7 @@ type Options struct {
 	// Servers to use instead of starting them; empty ones are started.
 	DatabaseURL, NATSURL, RedisURL string
 	Out                            io.Writer
+	Program                        string // how this command was called, for what to type next; "" is countersign
 }
 
 // grace is how long the services have to end what they do.

@@ -10,6 +10,10 @@ import (
 
 // printWelcome says where to look and what to type next.
 func printWelcome(w io.Writer, o Options, s devstate.State, took time.Duration) error {
+	program := o.Program
+	if program == "" {
+		program = "countersign"
+	}
 	_, err := fmt.Fprintf(w, `
 Countersign is ready, in %.1f s. Everything is in %s.
 
@@ -19,9 +23,9 @@ Countersign is ready, in %.1f s. Everything is in %s.
   Key      export COUNTERSIGN_URL=%s
            export COUNTERSIGN_API_KEY=%s
 
-  Play     countersign demo              a conversation, step by step
-           countersign inbox             what waits for a decision
-           countersign approve ID        or: countersign deny ID --reason "..."
+  Play     %s demo         a conversation, step by step
+           %s inbox        what waits for a decision
+           %s approve ID   or: deny ID --reason "..."
 
   Or make a card yourself:
 
@@ -33,6 +37,6 @@ curl -sS %s/v1/topics/hello/turns \
    "whileOpen": "parallel"}'
 
 Ctrl-C stops everything; the same command starts it again with its data.
-`, took.Seconds(), o.Dir, s.URL, s.APIKey, s.URL, s.APIKey, s.URL, s.APIKey)
+`, took.Seconds(), o.Dir, s.URL, s.APIKey, s.URL, s.APIKey, program, program, program, s.URL, s.APIKey)
 	return err
 }
