@@ -15,11 +15,11 @@ var ErrDisconnected = errors.New("not connected to NATS")
 type Action string
 
 const (
-	// Ack: done with, or nothing left to do.
+	// Ack is for a message that is done with, or that leaves nothing to do.
 	Ack Action = "ack"
-	// Nak: give it back and see it again after a delay.
+	// Nak gives it back, to be seen again after a delay.
 	Nak Action = "nak"
-	// Term: it can never mean anything; counted as garbage.
+	// Term is for one that can never mean anything; it is counted as garbage.
 	Term Action = "term"
 )
 

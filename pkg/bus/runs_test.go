@@ -240,8 +240,7 @@ func TestAMessageComesAgainWhenItIsGivenBackOrNobodySettlesIt(t *testing.T) {
 	t.Parallel()
 	b := ready(t, startServer(t), func(o *options) { o.timing.ackWait = 300 * time.Millisecond })
 	publish(t, b, newHints(1))
-	var w *worker
-	w = startWorker(t, b, 4, func(_ *worker, d Delivery) {
+	w := startWorker(t, b, 4, func(_ *worker, d Delivery) {
 		switch d.Deliveries {
 		case 1:
 			d.Settle(fmt.Errorf("claim: %w", model.ErrVersionUnknown)) // nak, one second

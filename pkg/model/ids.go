@@ -24,14 +24,21 @@ type (
 // lower-case text. A continuation has no id of its own: it is unique per
 // turn (I2), so its turn's id names it.
 type (
-	TurnID     string
-	CallID     string
+	// TurnID names one turn.
+	TurnID string
+	// CallID names one call.
+	CallID string
+	// ApprovalID names one approval.
 	ApprovalID string
 )
 
-// NewTurnID and its siblings make ids that sort by time of creation.
-func NewTurnID() TurnID         { return TurnID(newUUID()) }
-func NewCallID() CallID         { return CallID(newUUID()) }
+// NewTurnID makes an id that sorts by its time of creation, as the next two do.
+func NewTurnID() TurnID { return TurnID(newUUID()) }
+
+// NewCallID makes a call's id.
+func NewCallID() CallID { return CallID(newUUID()) }
+
+// NewApprovalID makes an approval's id.
 func NewApprovalID() ApprovalID { return ApprovalID(newUUID()) }
 
 // NewMessageID makes an id for an assistant message whose caller named none.

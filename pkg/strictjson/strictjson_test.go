@@ -229,7 +229,8 @@ func FuzzUnmarshal(f *testing.F) {
 		if err == nil && !stdjson.Valid(data) {
 			t.Fatalf("accepted %q", data)
 		}
-		if (err == nil || err.(*Error).Kind == Invalid) != (Valid(data, MaxDepth) == nil) {
+		refused, _ := errors.AsType[*Error](err)
+		if (err == nil || refused.Kind == Invalid) != (Valid(data, MaxDepth) == nil) {
 			t.Fatalf("%q: Unmarshal says %v, Valid says %v", data, err, Valid(data, MaxDepth))
 		}
 		var raw Raw

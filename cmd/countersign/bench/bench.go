@@ -111,7 +111,7 @@ func (r *Report) limit(ctx context.Context, o Options, postgres string, clients 
 
 // servers starts what is not named, on disk as in production: with fsync.
 func servers(ctx context.Context, o Options) (postgres, nats string, stop func(), err error) {
-	postgres, nats, stop = o.DatabaseURL, o.NATSURL, func() {}
+	postgres, nats = o.DatabaseURL, o.NATSURL
 	dir, err := os.MkdirTemp("", "countersign-bench-")
 	if err != nil {
 		return "", "", nil, err

@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"context"
+	"errors"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -13,6 +14,5 @@ func Serve(ctx context.Context, folder string) error {
 	if err != nil {
 		return err
 	}
-	defer closeFolder()
-	return server.Run(ctx, &mcp.StdioTransport{})
+	return errors.Join(server.Run(ctx, &mcp.StdioTransport{}), closeFolder())
 }

@@ -16,7 +16,7 @@ func TestEverySentinelHasItsProblem(t *testing.T) {
 	for _, sentinel := range model.Sentinels {
 		found := 0
 		for _, k := range kinds {
-			if k.err == sentinel {
+			if errors.Is(k.err, sentinel) {
 				found++
 			}
 		}

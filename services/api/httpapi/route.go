@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -155,7 +156,7 @@ func (a *API) recovering(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer func() {
 			cause := recover()
-			if cause == http.ErrAbortHandler {
+			if err, is := cause.(error); is && errors.Is(err, http.ErrAbortHandler) {
 				panic(cause)
 			}
 			if cause != nil {

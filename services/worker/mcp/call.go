@@ -48,7 +48,7 @@ func (s *session) call(ctx context.Context, name string, call tool.Call) model.R
 // the SDK's opinion of it: what was answered was done, and an error that the
 // SDK made up itself (it does when a stream ends) was not answered by anybody.
 func (f *flight) outcome(ctx context.Context, err error) model.Result {
-	raw, refused, status := f.land()
+	raw, status, refused := f.land()
 	switch {
 	case refused != nil:
 		return refusal(refused, status)

@@ -109,7 +109,7 @@ func (writeEnd) Close() error { return nil }
 func (p *process) Close() error {
 	p.once.close.Do(func() {
 		_ = p.stdin.Close()
-		go io.Copy(io.Discard, p) // nobody else may be reading any more
+		go func() { _, _ = io.Copy(io.Discard, p) }() // nobody else may be reading any more
 		if p.life.Err() != nil || !p.wait() {
 			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
 			p.wait()

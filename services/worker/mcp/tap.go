@@ -44,7 +44,7 @@ func (f *flight) sent() bool {
 }
 
 // land ends the flight and gives the raw result or error that came, if any.
-func (f *flight) land() (result json.RawMessage, refused error, status int) {
+func (f *flight) land() (result json.RawMessage, status int, refused error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.landed != nil {
@@ -58,9 +58,9 @@ func (f *flight) land() (result json.RawMessage, refused error, status int) {
 	}
 	f.bodies = nil
 	if f.answer == nil {
-		return nil, nil, f.status
+		return nil, f.status, nil
 	}
-	return f.answer.Result, f.answer.Error, f.status
+	return f.answer.Result, f.status, f.answer.Error
 }
 
 // tapConn is the tap on a stream of messages (stdio).

@@ -49,7 +49,7 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 
 var aCall = tool.Call{ID: "call-1", Attempt: 1, IdempotencyKey: "key-1", Input: []byte(`{}`)}
 
-func run(t *testing.T, ctx context.Context, h *tool.HTTP, tl model.Tool, call tool.Call) model.Result {
+func run(ctx context.Context, t *testing.T, h *tool.HTTP, tl model.Tool, call tool.Call) model.Result {
 	t.Helper()
 	ready, err := h.Runner(tl).Prepare(ctx)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestTheRequestIsExactlyWhatWasApproved(t *testing.T) {
 	tl.Secrets.Headers = map[string]string{"Authorization": "Bearer s3cret"}
 	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1}, SpanID: trace.SpanID{2}, TraceFlags: 1})
 	ctx := trace.ContextWithSpanContext(t.Context(), span)
-	res := run(t, ctx, newHTTP(t), tl, tool.Call{ID: "c7", Attempt: 3, IdempotencyKey: "k7", Input: input})
+	res := run(ctx, t, newHTTP(t), tl, tool.Call{ID: "c7", Attempt: 3, IdempotencyKey: "k7", Input: input})
 	if res.Kind != model.ResultSucceeded || string(res.Output) != "null" {
 		t.Fatalf("%+v", res)
 	}
@@ -121,7 +121,7 @@ func TestOutcomesAreAsDefiniteAsTheAnswer(t *testing.T) {
 			io.WriteString(w, c.body)
 		})
 		for _, effect := range []model.Effect{model.EffectUnsafe, model.EffectRead} {
-			res := run(t, t.Context(), h, toolAt(url, effect), aCall)
+			res := run(t.Context(), t, h, toolAt(url, effect), aCall)
 			ok := res.Kind == c.kind
 			switch c.kind {
 			case model.ResultSucceeded:
@@ -151,10 +151,10 @@ func TestABigOutputIsNotLost(t *testing.T) {
 		}
 	})
 	h := newHTTP(t)
-	if res := run(t, t.Context(), h, toolAt(url+"/whole", model.EffectRead), aCall); string(res.Output) != whole {
+	if res := run(t.Context(), t, h, toolAt(url+"/whole", model.EffectRead), aCall); string(res.Output) != whole {
 		t.Errorf("2 MB: %s, %d bytes", res.Kind, len(res.Output))
 	}
-	res := run(t, t.Context(), h, toolAt(url+"/more", model.EffectRead), aCall)
+	res := run(t.Context(), t, h, toolAt(url+"/more", model.EffectRead), aCall)
 	var got struct {
 		Truncated    bool
 		Bytes        int64
@@ -179,7 +179,7 @@ func TestReadingEndsEvenIfTheAnswerDoesNot(t *testing.T) {
 			}
 		}
 	})
-	res := run(t, t.Context(), newHTTP(t), toolAt(url, model.EffectRead), aCall)
+	res := run(t.Context(), t, newHTTP(t), toolAt(url, model.EffectRead), aCall)
 	if res.Kind != model.ResultSucceeded || !strings.Contains(string(res.Output[:200]), `"bytes":67108864`) || !strings.Contains(string(res.Output[:200]), `"more":true`) {
 		t.Errorf("%s %.200s", res.Kind, res.Output)
 	}
@@ -243,7 +243,7 @@ func TestACutConnectionIsUnknownAndNeverSentAgain(t *testing.T) {
 				io.WriteString(conn, answer)
 				conn.Close()
 			})
-			res := run(t, t.Context(), newHTTP(t), toolAt(url, effect), aCall)
+			res := run(t.Context(), t, newHTTP(t), toolAt(url, effect), aCall)
 			if res.Kind != model.ResultUnknown || requests.Load() != 1 || res.Text == "" {
 				t.Errorf("%s, %s: %+v after %d requests", name, effect, res, requests.Load())
 			}
@@ -271,8 +271,8 @@ func TestADyingIdleConnectionIsNeverRetried(t *testing.T) {
 			tl := toolAt(url, effect)
 			tl.Definition.HTTP.Method = method
 			before := requests.Load()
-			first := run(t, t.Context(), h, tl, aCall)
-			second := run(t, t.Context(), h, tl, aCall)
+			first := run(t.Context(), t, h, tl, aCall)
+			second := run(t.Context(), t, h, tl, aCall)
 			if first.Kind != model.ResultSucceeded || second.Kind != model.ResultUnknown || requests.Load()-before != 2 {
 				t.Errorf("%s %s: %s, %s, %d requests", effect, method, first.Kind, second.Kind, requests.Load()-before)
 			}
@@ -287,7 +287,7 @@ func TestOnlyRepeatableCallsShareConnections(t *testing.T) {
 		url := serve(t, func(_ http.ResponseWriter, r *http.Request) { remotes[r.RemoteAddr] = true })
 		h := newHTTP(t)
 		for range 3 {
-			run(t, t.Context(), h, toolAt(url, effect), aCall)
+			run(t.Context(), t, h, toolAt(url, effect), aCall)
 		}
 		if len(remotes) != want {
 			t.Errorf("%q: %d connections, want %d", effect, len(remotes), want)
@@ -362,7 +362,7 @@ func TestNothingIsSentBeforeRun(t *testing.T) {
 	conn := <-accepted
 	ready.Release()
 	ready.Release()
-	if n, err := conn.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+	if n, err := conn.Read(make([]byte, 1)); n != 0 || !errors.Is(err, io.EOF) {
 		t.Errorf("released: read %d, %v", n, err)
 	}
 	if res := ready.Run(t.Context(), aCall); res.Kind != model.ResultNothingSent {

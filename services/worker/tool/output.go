@@ -44,7 +44,7 @@ const (
 // anything but valid JSON.
 func Output(answer []byte) []byte {
 	c := capture{sum: sha256.New()}
-	c.Write(answer)
+	_, _ = c.Write(answer) // it takes everything
 	return c.output()
 }
 
