@@ -25,21 +25,18 @@ type Decided struct {
 // [model.ErrApprovalClosed], [model.ErrAlreadyDecided],
 // [model.ErrCardStale].
 func (s *Store) Decide(ctx context.Context, tenant model.TenantID, d model.Decision) (Decided, error) {
-	return s.decide.submit(ctx, tenant, decideItem{Decision: d, attempts: new(int)})
+	return s.decide.submit(ctx, tenant, decideItem{Decision: d, unseen: new(bool)})
 }
 
-// decideItem counts how often it was handed over: a decision that finds its
-// own id on a later try was applied by the one before.
+// decideItem remembers that a try did not find its id: if a later one does,
+// it was applied by the try before, whose commit was not known.
 type decideItem struct {
 	model.Decision
-	attempts *int
+	unseen *bool
 }
 
 func (s *Store) decideAll(ctx context.Context, tenant model.TenantID, items []decideItem) ([]outcome[Decided], error) {
 	var out []outcome[Decided]
-	for _, it := range items {
-		*it.attempts++
-	}
 	err := transact(ctx, s.hot, "decide", func(ctx context.Context, t *tx) error {
 		d := &decider{unit: newUnit(tenant), items: items}
 		if err := t.trip(ctx, d.read); err != nil {
@@ -147,9 +144,10 @@ func (d *decider) one(t *model.Turn, it decideItem) outcome[Decided] {
 		d.record(r)
 	}
 	call := t.Asked(it.Approval)
-	if result == model.DecisionAlreadyApplied && same != nil && *it.attempts > 1 {
+	if result == model.DecisionAlreadyApplied && same != nil && *it.unseen {
 		result = model.DecisionApplied
 	}
+	*it.unseen = *it.unseen || same == nil
 	if call.Approval.State == model.ApprovalRequested && result != "" {
 		result = model.DecisionRecorded
 	}
