@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
@@ -15,14 +16,14 @@ import (
 func TestI7EveryCardThatIsShownCanBeAnswered(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), testcluster.Deadline)
 	defer cancel()
 	var windows sync.WaitGroup
 	for i := range 20 {
 		topic := fmt.Sprintf("t%d", i)
-		must(t, second(d.node(0).PostMessages(ctx, topic, client.MessagesRequest{Messages: []client.Message{
+		must(t, second(d.Node(0).PostMessages(ctx, topic, client.MessagesRequest{Messages: []client.Message{
 			{ID: "u", Role: "user", Parts: []client.Part{client.TextPart("Delete it.")}}}})))
-		shown := firstCard(ctx, d.node(i%2), topic)
+		shown := firstCard(ctx, d.Node(i%2), topic)
 		windows.Go(func() {
 			approval, open := <-shown
 			if !open {
@@ -30,15 +31,15 @@ func TestI7EveryCardThatIsShownCanBeAnswered(t *testing.T) {
 				return
 			}
 			for n := range 2 {
-				if card, err := d.node(n).Approval(ctx, approval); err != nil || card.State != "requested" {
+				if card, err := d.Node(n).Approval(ctx, approval); err != nil || card.State != "requested" {
 					t.Errorf("%s: shown, and on node %d it is %q: %v", topic, n, card.State, err)
 				}
 			}
-			if answer, err := d.node((i+1)%2).Decide(ctx, approval, client.Decision{Approved: false}); err != nil || answer.Result != "applied" {
+			if answer, err := d.Node((i+1)%2).Decide(ctx, approval, client.Decision{Approved: false}); err != nil || answer.Result != "applied" {
 				t.Errorf("%s: answered at once: %s, %v", topic, answer.Result, err)
 			}
 		})
-		must(t, second(d.node((i+1)%2).RegisterTurn(ctx, topic, client.TurnRequest{MessageID: "m", Executor: "caller",
+		must(t, second(d.Node((i+1)%2).RegisterTurn(ctx, topic, client.TurnRequest{MessageID: "m", Executor: "caller",
 			Parts: []client.Part{client.ToolPart("delete_file", "c", json.RawMessage(`{"path":"x"}`))}})))
 	}
 	windows.Wait()

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
@@ -20,13 +21,13 @@ func TestOneCallThroughTheNineSteps(t *testing.T) {
 	d := deploy(t)
 	ctx := t.Context()
 	tool := newToolServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"deleted": true, "size": 1E2}`) })
-	must(t, second(d.node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
-	secret, err := d.node(0).SigningSecret(ctx)
+	must(t, second(d.Node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
+	secret, err := d.Node(0).SigningSecret(ctx)
 	must(t, err)
 	chat := newBackend(t, secret.Secret)
 
 	// 1 evaluate, 2 register
-	registered, err := d.node(0).RegisterTurn(ctx, "chat/42", client.TurnRequest{
+	registered, err := d.Node(0).RegisterTurn(ctx, "chat/42", client.TurnRequest{
 		MessageID: "msg_1", RequestedBy: "user:alice", Sink: &client.Sink{Type: "webhook", URL: chat.URL},
 		Parts: []client.Part{client.TextPart("I will clean up."), client.ToolPart("delete_file", "call_1", json.RawMessage(`{"path":"old.log"}`))},
 	})
@@ -41,7 +42,7 @@ func TestOneCallThroughTheNineSteps(t *testing.T) {
 	defer stopEvents()
 	seen := make(chan string, 64)
 	go func() {
-		for e, err := range d.node(1).Events(events, "chat/42", 0) {
+		for e, err := range d.Node(1).Events(events, "chat/42", 0) {
 			if err != nil {
 				return
 			}
@@ -53,15 +54,15 @@ func TestOneCallThroughTheNineSteps(t *testing.T) {
 	expect(t, seen, "awaiting-approval")
 
 	// 4 decide, on the other node
-	decided, err := d.as(1, "user:bob").Decide(ctx, call.ApprovalID, client.Decision{Approved: true, Reason: "it is old"})
+	decided, err := d.As(1, "user:bob").Decide(ctx, call.ApprovalID, client.Decision{Approved: true, Reason: "it is old"})
 	must(t, err)
 	if decided.Result != "applied" || decided.Topic.Status != "pending" || decided.Approval.Decision.DecidedBy != "user:bob" {
 		t.Fatalf("decided: %+v", decided)
 	}
 
 	// 5 dispatch, 6 deliver, 7 claim and run, 8 finish
-	eventually(t, "the call is run", func(ctx context.Context) error {
-		c, err := d.node(0).Call(ctx, call.ID)
+	testcluster.Eventually(t, "the call is run", func(ctx context.Context) error {
+		c, err := d.Node(0).Call(ctx, call.ID)
 		if err == nil && c.State != "output-available" {
 			err = fmt.Errorf("it is %s, its run %s", c.State, c.Run)
 		}
@@ -75,26 +76,26 @@ func TestOneCallThroughTheNineSteps(t *testing.T) {
 	// 9 continue: delivered, then accepted once
 	select {
 	case <-chat.arrived:
-	case <-time.After(deadline):
+	case <-time.After(testcluster.Deadline):
 		t.Fatal("no continuation was delivered")
 	}
 	got := chat.deliveries()[0]
 	if got.Type != "continuation.ready" || got.Data.Turn != registered.Turn.ID || got.Data.MessageID != "msg_1" {
 		t.Fatalf("delivered: %+v", got)
 	}
-	opened, err := d.node(0).OpenTurn(ctx, "chat/42", client.OpenRequest{Continues: got.Data.ContinuationID})
+	opened, err := d.Node(0).OpenTurn(ctx, "chat/42", client.OpenRequest{Continues: got.Data.ContinuationID})
 	must(t, err)
-	if _, err := d.node(1).OpenTurn(ctx, "chat/42", client.OpenRequest{Continues: got.Data.ContinuationID}); !client.Is(err, "continuation-accepted") {
+	if _, err := d.Node(1).OpenTurn(ctx, "chat/42", client.OpenRequest{Continues: got.Data.ContinuationID}); !client.Is(err, "continuation-accepted") {
 		t.Fatalf("a second acceptance: %v", err)
 	}
-	finished, err := d.node(1).FinishTurn(ctx, "chat/42", opened.Turn.ID, client.FinishRequest{
+	finished, err := d.Node(1).FinishTurn(ctx, "chat/42", opened.Turn.ID, client.FinishRequest{
 		Fence: opened.Fence, Token: opened.Token, Parts: []client.Part{client.TextPart("Done.")}})
 	must(t, err)
 	if finished.Topic.Status != "done" || finished.Message.ID != "msg_1" {
 		t.Fatalf("finished: %+v", finished)
 	}
 	expect(t, seen, "done")
-	history, err := d.node(1).Messages(ctx, "chat/42", client.Paging{}, client.MinVersion(finished.Topic.Version))
+	history, err := d.Node(1).Messages(ctx, "chat/42", client.Paging{}, client.MinVersion(finished.Topic.Version))
 	must(t, err)
 	requireHistory(t, history)
 	requireOneTrace(t, ran[0].traceparent, got.traceparent)
@@ -155,34 +156,34 @@ func TestI8NothingIsStrandedWhenProcessesDie(t *testing.T) {
 		fmt.Fprint(w, `"ok"`)
 	})
 	slow.Store(true)
-	must(t, second(d.node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
+	must(t, second(d.Node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
 	const turns = 40
 	var ids [turns]string
 	var clients sync.WaitGroup
 	for i := range turns {
 		clients.Go(func() {
-			out, err := d.node(i%2).RegisterTurn(ctx, fmt.Sprintf("t%d", i), client.TurnRequest{MessageID: "m",
+			out, err := d.Node(i%2).RegisterTurn(ctx, fmt.Sprintf("t%d", i), client.TurnRequest{MessageID: "m",
 				Parts: []client.Part{client.ToolPart("delete_file", "c", json.RawMessage(`{"path":"x"}`))}})
 			if err != nil {
 				t.Errorf("register: %v", err)
 				return
 			}
 			ids[i] = out.Turn.Calls[0].ID
-			if _, err := d.as((i+1)%2, "user:bob").Decide(ctx, out.Turn.Calls[0].ApprovalID, client.Decision{Approved: true}); err != nil {
+			if _, err := d.As((i+1)%2, "user:bob").Decide(ctx, out.Turn.Calls[0].ApprovalID, client.Decision{Approved: true}); err != nil {
 				t.Errorf("decide: %v", err)
 			}
 			if i == turns/2 {
-				must(t, ignoreKilled(d.workers[0].stop(killed)))
-				must(t, ignoreKilled(d.continuers[0].stop(killed)))
+				d.Workers[0].Kill()
+				d.Continuers[0].Kill()
 			}
 		})
 	}
 	clients.Wait()
-	d.workers[0].start()
-	d.continuers[0].start()
-	eventually(t, "every call is settled or unknown", func(ctx context.Context) error {
+	d.Workers[0].Start()
+	d.Continuers[0].Start()
+	testcluster.Eventually(t, "every call is settled or unknown", func(ctx context.Context) error {
 		for _, id := range ids {
-			c, err := d.node(0).Call(ctx, id)
+			c, err := d.Node(0).Call(ctx, id)
 			if err != nil {
 				return err
 			}
@@ -199,9 +200,9 @@ func TestI8NothingIsStrandedWhenProcessesDie(t *testing.T) {
 		}
 	}
 	for i, id := range ids {
-		c, err := d.node(0).Call(ctx, id)
+		c, err := d.Node(0).Call(ctx, id)
 		must(t, err)
-		turn, err := d.node(0).Turn(ctx, c.Turn)
+		turn, err := d.Node(0).Turn(ctx, c.Turn)
 		must(t, err)
 		if want := map[bool]string{true: "continuing", false: "needs-attention"}[c.State == "output-available"]; turn.State != want {
 			t.Errorf("turn %d is %s, its call %s", i, turn.State, c.State)
@@ -216,35 +217,35 @@ func TestDecidingWithoutRedisAndNATS(t *testing.T) {
 	d := deploy(t)
 	ctx := t.Context()
 	tool := newToolServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `1`) })
-	must(t, second(d.node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
-	out, err := d.node(0).RegisterTurn(ctx, "t", client.TurnRequest{MessageID: "m",
+	must(t, second(d.Node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
+	out, err := d.Node(0).RegisterTurn(ctx, "t", client.TurnRequest{MessageID: "m",
 		Parts: []client.Part{client.ToolPart("delete_file", "c", json.RawMessage(`{"path":"x"}`))}})
 	must(t, err)
-	must(t, d.redis.Kill())
-	must(t, d.nats.Close())
-	decided, err := d.as(1, "user:bob").Decide(ctx, out.Turn.Calls[0].ApprovalID, client.Decision{Approved: true})
+	must(t, d.Redis.Kill())
+	must(t, d.NATS.Close())
+	decided, err := d.As(1, "user:bob").Decide(ctx, out.Turn.Calls[0].ApprovalID, client.Decision{Approved: true})
 	must(t, err)
 	if decided.Result != "applied" {
 		t.Fatalf("decided: %s", decided.Result)
 	}
-	if topics, err := d.node(0).Topic(ctx, "t"); err != nil || topics.Version < decided.Topic.Version {
+	if topics, err := d.Node(0).Topic(ctx, "t"); err != nil || topics.Version < decided.Topic.Version {
 		t.Fatalf("the topic without Redis: %+v, %v", topics, err)
 	}
 	// The workers look at the rows themselves.
-	eventually(t, "the call is run without NATS", func(ctx context.Context) error {
-		c, err := d.node(0).Call(ctx, out.Turn.Calls[0].ID)
+	testcluster.Eventually(t, "the call is run without NATS", func(ctx context.Context) error {
+		c, err := d.Node(0).Call(ctx, out.Turn.Calls[0].ID)
 		if err == nil && c.State != "output-available" {
 			err = fmt.Errorf("it is %s", c.State)
 		}
 		return err
 	})
-	must(t, d.nats.Start(ctx))
-	must(t, d.redis.Start(ctx))
+	must(t, d.NATS.Start(ctx))
+	must(t, d.Redis.Start(ctx))
 	if n := len(tool.ran()); n != 1 {
 		t.Fatalf("the tool ran %d times", n)
 	}
-	eventually(t, "the projection is there again", func(ctx context.Context) error {
-		list, err := d.node(1).Topics(ctx, client.TopicFilter{IDs: []string{"t"}})
+	testcluster.Eventually(t, "the projection is there again", func(ctx context.Context) error {
+		list, err := d.Node(1).Topics(ctx, client.TopicFilter{IDs: []string{"t"}})
 		if err == nil && (len(list.Items) != 1 || list.Items[0].Status != "pending") {
 			err = fmt.Errorf("topics: %+v", list.Items)
 		}
@@ -254,7 +255,7 @@ func TestDecidingWithoutRedisAndNATS(t *testing.T) {
 
 func expect(t *testing.T, seen <-chan string, want string) {
 	t.Helper()
-	timeout := time.After(deadline)
+	timeout := time.After(testcluster.Deadline)
 	for {
 		select {
 		case got := <-seen:

@@ -9,17 +9,18 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/bus"
 )
 
 // jetstream is a client of the test's own to the streams.
 func (d *deployment) jetstream() jetstream.JetStream {
-	d.t.Helper()
-	nc, err := nats.Connect(d.nats.URL())
-	must(d.t, err)
-	d.t.Cleanup(nc.Close)
+	d.T.Helper()
+	nc, err := nats.Connect(d.NATS.URL())
+	must(d.T, err)
+	d.T.Cleanup(nc.Close)
 	js, err := jetstream.New(nc)
-	must(d.t, err)
+	must(d.T, err)
 	return js
 }
 
@@ -41,9 +42,9 @@ func hintsAreDone(ctx context.Context, js jetstream.JetStream) error {
 func TestI8ADeletedStreamOfHintsLosesNothing(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startContinuer(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartContinuer(0)
+	d.Ready()
 	tool := d.allowed("sweep_floor", "unsafe", says(http.StatusOK, `1`))
 	const calls = 20
 	var ids []string
@@ -51,12 +52,12 @@ func TestI8ADeletedStreamOfHintsLosesNothing(t *testing.T) {
 		ids = append(ids, d.start(fmt.Sprintf("t%d", i), "sweep_floor")[0].ID)
 	}
 	for _, id := range ids {
-		eventually(t, "the call is hinted at", func(ctx context.Context) error { return d.hinted(ctx, id) })
+		testcluster.Eventually(t, "the call is hinted at", func(ctx context.Context) error { return d.hinted(ctx, id) })
 	}
 	js := d.jetstream()
 	must(t, js.DeleteStream(t.Context(), bus.RunsStream))
-	d.startWorker(0)
-	d.startWorker(1)
+	d.StartWorker(0)
+	d.StartWorker(1)
 	for _, id := range ids {
 		d.runIs(id, "succeeded")
 	}
@@ -72,13 +73,13 @@ func TestI8ADeletedStreamOfHintsLosesNothing(t *testing.T) {
 func TestI6TheKillSwitchStopsWhatIsQueued(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startContinuer(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartContinuer(0)
+	d.Ready()
 	tool := d.allowed("launch", "unsafe", says(http.StatusOK, `1`))
 	queued := d.start("before", "launch")[0]
-	must(t, d.db.Halt(t.Context(), "default", true, "test", "test"))
-	d.startWorker(0)
+	must(t, d.Store.Halt(t.Context(), "default", true, "test", "test"))
+	d.StartWorker(0)
 	late := d.start("while", "launch")[0]
 	for _, call := range []string{queued.ID, late.ID} {
 		if c := d.runIs(call, "stopped"); c.State != "output-error" || len(c.Attempts) != 0 {
@@ -88,7 +89,7 @@ func TestI6TheKillSwitchStopsWhatIsQueued(t *testing.T) {
 	for _, topic := range []string{"before", "while"} { // the model is told, and the conversation goes on
 		d.status(topic, "pending")
 	}
-	must(t, d.db.Halt(t.Context(), "default", false, "test", "test"))
+	must(t, d.Store.Halt(t.Context(), "default", false, "test", "test"))
 	d.runIs(d.start("after", "launch")[0].ID, "succeeded")
 	if n := len(tool.ran()); n != 1 {
 		t.Errorf("it ran %d times, want once", n)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/countersign/countersign/internal/cluster"
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
@@ -19,28 +21,28 @@ import (
 // ask registers a turn with one call that is asked about, held by a live
 // caller.
 func (d *deployment) ask(topic, lease, onLapse string, sink *client.Sink) client.TurnCall {
-	d.t.Helper()
-	out, err := d.node(0).RegisterTurn(d.t.Context(), topic, client.TurnRequest{MessageID: "m", Sink: sink,
+	d.T.Helper()
+	out, err := d.Node(0).RegisterTurn(d.T.Context(), topic, client.TurnRequest{MessageID: "m", Sink: sink,
 		Hold:  &client.Hold{Lease: lease, OnLapse: onLapse},
 		Parts: []client.Part{client.ToolPart("held_tool", "c", []byte(`{"n": 1}`))}})
-	must(d.t, err)
+	must(d.T, err)
 	return out.Turn.Calls[0]
 }
 
 // wait waits on a node for the answer to a card, from now on.
 func (d *deployment) wait(node int, approval string) <-chan answered {
-	d.t.Helper()
+	d.T.Helper()
 	out := make(chan answered, 1)
-	before, err := one[time.Time](d.t.Context(), d, heldUntil, approval)
-	must(d.t, err)
+	before, err := testcluster.One[time.Time](d.T.Context(), d.Deployment, heldUntil, approval)
+	must(d.T, err)
 	go func() {
-		once := client.New(d.api[node].url, d.key, client.WithTries(1))
-		card, err := once.Approval(d.t.Context(), approval, client.Wait(50*time.Second))
+		once := client.New(d.API[node].URL, d.Key, client.WithTries(1))
+		card, err := once.Approval(d.T.Context(), approval, client.Wait(50*time.Second))
 		out <- answered{card, err, time.Now()}
 	}()
 	// Waiting renews the hold: now the node waits for a signal.
-	eventually(d.t, "the caller waits", func(ctx context.Context) error {
-		until, err := one[time.Time](ctx, d, heldUntil, approval)
+	testcluster.Eventually(d.T, "the caller waits", func(ctx context.Context) error {
+		until, err := testcluster.One[time.Time](ctx, d.Deployment, heldUntil, approval)
 		if err == nil && !until.After(before) {
 			err = errors.New("its hold is not renewed")
 		}
@@ -63,10 +65,10 @@ func holding(t *testing.T) *deployment {
 	t.Helper()
 	d := servers(t)
 	for i := range 2 {
-		d.startAPI(i, "COUNTERSIGN_API_SWEEP_INTERVAL=1h")
+		d.StartAPI(i, "COUNTERSIGN_API_SWEEP_INTERVAL=1h")
 	}
-	d.ready()
-	must(t, second(d.node(0).PutTool(t.Context(), "held_tool", client.Tool{HTTP: &client.HTTPTool{URL: "http://127.0.0.1:1"}})))
+	d.Ready()
+	must(t, second(d.Node(0).PutTool(t.Context(), "held_tool", client.Tool{HTTP: &client.HTTPTool{URL: "http://127.0.0.1:1"}})))
 	return d
 }
 
@@ -78,7 +80,7 @@ func TestAHeldCallGetsItsDecisionWithinOneSignal(t *testing.T) {
 	for i := range 10 {
 		call := d.ask(fmt.Sprintf("t%d", i), "5m", "deny", nil)
 		waiting := d.wait(1, call.ApprovalID)
-		must(t, second(d.as(0, "user:bob").Decide(t.Context(), call.ApprovalID, client.Decision{Approved: i%2 == 0})))
+		must(t, second(d.As(0, "user:bob").Decide(t.Context(), call.ApprovalID, client.Decision{Approved: i%2 == 0})))
 		decided := time.Now()
 		got := <-waiting
 		if got.err != nil || got.card.Decision == nil || got.card.Decision.Approved != (i%2 == 0) {
@@ -97,25 +99,25 @@ func TestI3AHeldCallReattachesAfterARestart(t *testing.T) {
 	d := holding(t)
 	call := d.ask("told to end", "5m", "deny", nil)
 	waiting := d.wait(1, call.ApprovalID)
-	d.api[1].signal(syscall.SIGTERM)
+	d.API[1].Signal(syscall.SIGTERM)
 	if got := <-waiting; got.err != nil || got.card.State != "requested" {
 		t.Errorf("a node that ends answers with the card as it is: %+v, %v", got.card, got.err)
 	}
-	if err := d.api[1].wait(); err != nil {
+	if err := d.API[1].Wait(); err != nil {
 		t.Errorf("the node ended with %v", err)
 	}
-	d.api[1].start()
-	d.api[1].ready()
+	d.API[1].Start()
+	d.API[1].Ready()
 	waiting = d.wait(1, call.ApprovalID)
-	must(t, ignoreKilled(d.api[1].stop(killed)))
+	d.API[1].Kill()
 	if got := <-waiting; got.err == nil {
 		t.Errorf("a node that was killed answers: %+v", got.card)
 	}
-	must(t, second(d.as(0, "user:bob").Decide(t.Context(), call.ApprovalID, client.Decision{Approved: false, Reason: "not now"})))
-	d.api[1].start()
-	d.api[1].ready()
+	must(t, second(d.As(0, "user:bob").Decide(t.Context(), call.ApprovalID, client.Decision{Approved: false, Reason: "not now"})))
+	d.API[1].Start()
+	d.API[1].Ready()
 	for node := range 2 {
-		card, err := d.node(node).Approval(t.Context(), call.ApprovalID, client.Wait(50*time.Second))
+		card, err := d.Node(node).Approval(t.Context(), call.ApprovalID, client.Wait(50*time.Second))
 		if err != nil || card.State != "denied" || card.Decision.Reason != "not now" {
 			t.Errorf("on node %d: %+v, %v", node, card, err)
 		}
@@ -128,42 +130,42 @@ func TestI3AHeldCallReattachesAfterARestart(t *testing.T) {
 func TestALapsedHold(t *testing.T) {
 	t.Parallel()
 	d := holding(t)
-	d.startContinuer(0, "COUNTERSIGN_SWEEP_INTERVAL=100ms")
-	d.startWorker(0)
-	d.ready()
+	d.StartContinuer(0, "COUNTERSIGN_SWEEP_INTERVAL=100ms")
+	d.StartWorker(0)
+	d.Ready()
 	to := newReceiver(t)
 	sink := to.sink()
 
 	denied := d.ask("deny", "1s", "deny", &sink)
 	to.next(t)
-	card, err := d.node(1).Approval(t.Context(), denied.ApprovalID)
+	card, err := d.Node(1).Approval(t.Context(), denied.ApprovalID)
 	if err != nil || card.State != "lapsed" {
 		t.Errorf("the card: %+v, %v", card, err)
 	}
-	if _, err := d.as(1, "user:bob").Decide(t.Context(), denied.ApprovalID, client.Decision{Approved: true}); !client.Is(err, "approval-closed") {
+	if _, err := d.As(1, "user:bob").Decide(t.Context(), denied.ApprovalID, client.Decision{Approved: true}); !client.Is(err, "approval-closed") {
 		t.Errorf("a decision after the lapse: %v", err)
 	}
-	if c, err := d.node(0).Call(t.Context(), denied.ID); err != nil || c.State != "output-denied" || c.Outcome != "lapsed" || len(c.Attempts) != 0 {
+	if c, err := d.Node(0).Call(t.Context(), denied.ID); err != nil || c.State != "output-denied" || c.Outcome != "lapsed" || len(c.Attempts) != 0 {
 		t.Errorf("the call: %s, %v", c.Raw, err)
 	}
 
 	tool := d.allowed("held_tool", "unsafe", says(http.StatusOK, `1`))
-	must(t, d.node(0).DeletePolicy(t.Context(), "allow-held_tool"))
+	must(t, d.Node(0).DeletePolicy(t.Context(), "allow-held_tool"))
 	parked := d.ask("park", "1s", "park", &sink)
-	eventually(t, "the hold lapses", func(ctx context.Context) error { return d.notHeld(ctx, "park") })
-	must(t, second(d.as(1, "user:bob").Decide(t.Context(), parked.ApprovalID, client.Decision{Approved: true})))
+	testcluster.Eventually(t, "the hold lapses", func(ctx context.Context) error { return d.notHeld(ctx, "park") })
+	must(t, second(d.As(1, "user:bob").Decide(t.Context(), parked.ApprovalID, client.Decision{Approved: true})))
 	to.next(t)
 	if c := d.runIs(parked.ID, "succeeded"); len(tool.ran()) != 1 {
 		t.Errorf("it ran %d times: %s", len(tool.ran()), c.Raw)
 	}
 
 	held := d.ask("held", "5m", "deny", &sink)
-	decided, err := d.as(1, "user:bob").Decide(t.Context(), held.ApprovalID, client.Decision{Approved: false})
+	decided, err := d.As(1, "user:bob").Decide(t.Context(), held.ApprovalID, client.Decision{Approved: false})
 	must(t, err)
 	if c := d.continuation(decided.Turn.ID, "ready"); !c.NextAt.IsZero() {
 		t.Errorf("it is to be delivered while it is held: %+v", c)
 	}
-	d.change(`update turns set hold_until = clock_timestamp() where turn_id = $1`, decided.Turn.ID)
+	d.Change(`update turns set hold_until = clock_timestamp() where turn_id = $1`, decided.Turn.ID)
 	to.next(t)
 	if got := to.received(); got[2].continues != decided.Turn.ID || len(got) != 3 {
 		t.Errorf("delivered: %+v", got)
@@ -176,10 +178,9 @@ func TestALapsedHold(t *testing.T) {
 func TestI1LapseAndDecisionRace(t *testing.T) {
 	t.Parallel()
 	d := holding(t)
-	d.startContinuer(0, "COUNTERSIGN_SWEEP_INTERVAL=20ms")
-	d.startContinuer(1, "COUNTERSIGN_SWEEP_INTERVAL=20ms")
-	d.ready()
-	d.rows()
+	d.StartContinuer(0, "COUNTERSIGN_SWEEP_INTERVAL=20ms")
+	d.StartContinuer(1, "COUNTERSIGN_SWEEP_INTERVAL=20ms")
+	d.Ready()
 	const tries, people = 200, 8
 	var mu sync.Mutex
 	applied, lapsed := 0, 0
@@ -216,24 +217,24 @@ func TestI1LapseAndDecisionRace(t *testing.T) {
 // race decides about when the hold runs out, and checks that the answer and
 // the rows agree.
 func (d *deployment) race(topic string, node int) (applied bool, err error) {
-	ctx := d.t.Context()
-	out, err := d.node(node).RegisterTurn(ctx, topic, client.TurnRequest{MessageID: "m", Hold: &client.Hold{Lease: "5m", OnLapse: "deny"},
+	ctx := d.T.Context()
+	out, err := d.Node(node).RegisterTurn(ctx, topic, client.TurnRequest{MessageID: "m", Hold: &client.Hold{Lease: "5m", OnLapse: "deny"},
 		Parts: []client.Part{client.ToolPart("held_tool", "c", []byte(`{}`))}})
 	if err != nil {
 		return false, err
 	}
 	call := out.Turn.Calls[0]
-	if _, err := d.sql.ExecContext(ctx, `update turns set hold_until = clock_timestamp() + $2 * interval '1 millisecond' where turn_id = $1`,
+	if _, err := d.Rows().ExecContext(ctx, `update turns set hold_until = clock_timestamp() + $2 * interval '1 millisecond' where turn_id = $1`,
 		out.Turn.ID, rand.IntN(25)); err != nil {
 		return false, err
 	}
-	_, err = d.as(1-node, "user:bob").Decide(ctx, call.ApprovalID, client.Decision{Approved: true})
+	_, err = d.As(1-node, "user:bob").Decide(ctx, call.ApprovalID, client.Decision{Approved: true})
 	if err != nil && !client.Is(err, "approval-closed") {
 		return false, err
 	}
 	applied = err == nil
 	// A lapse that came second has done what it does, too.
-	if err := poll(ctx, func(ctx context.Context) error { return d.notHeld(ctx, topic) }); err != nil {
+	if err := cluster.Poll(ctx, func(ctx context.Context) error { return d.notHeld(ctx, topic) }); err != nil {
 		return applied, err
 	}
 	return applied, d.agrees(call.ID, applied)
@@ -241,7 +242,7 @@ func (d *deployment) race(topic string, node int) (applied bool, err error) {
 
 // notHeld tells whether the hold of a topic's turn has lapsed.
 func (d *deployment) notHeld(ctx context.Context, topic string) error {
-	held, err := one[bool](ctx, d, `select hold_until is not null from turns where topic_id = $1`, topic)
+	held, err := testcluster.One[bool](ctx, d.Deployment, `select hold_until is not null from turns where topic_id = $1`, topic)
 	if err == nil && held {
 		err = errors.New("it is held")
 	}
@@ -252,7 +253,7 @@ func (d *deployment) notHeld(ctx context.Context, topic string) error {
 func (d *deployment) agrees(call string, applied bool) error {
 	var approval, state, outcome, run string
 	var fence, continuations int
-	err := d.sql.QueryRowContext(d.t.Context(), `
+	err := d.Rows().QueryRowContext(d.T.Context(), `
 		select a.state, c.state, c.outcome, c.run, c.fence, (select count(*) from continuations k where k.turn_id = c.turn_id)
 		  from calls c join approvals a using (tenant_id, call_id) where c.call_id = $1`, call).
 		Scan(&approval, &state, &outcome, &run, &fence, &continuations)

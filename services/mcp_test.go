@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/internal/testnode"
 	"github.com/countersign/countersign/pkg/client"
 )
@@ -23,7 +24,7 @@ func TestAPublicMCPServerNextToOneInGo(t *testing.T) {
 	theirs, ours := t.TempDir(), t.TempDir()
 	d.addServer("files", "node", filepath.Join(testnode.Packages(t, "testdata/filesystem"),
 		"@modelcontextprotocol/server-filesystem/dist/index.js"), theirs)
-	d.addServer("workspace", filepath.Join(d.dir, "workspace"), "--root", ours)
+	d.addServer("workspace", filepath.Join(d.Programs, "workspace"), "--root", ours)
 	write(t, theirs, "plan.txt", "water the plants")
 	write(t, ours, "todo.txt", "buy milk")
 	write(t, ours, "old.log", "nobody needs this")
@@ -39,8 +40,8 @@ func TestAPublicMCPServerNextToOneInGo(t *testing.T) {
 	d.answer(turn, "write", true, "")
 	d.answer(turn, "move", false, "the plan stays where it is")
 	d.answer(turn, "delete", true, "")
-	eventually(t, "the turn goes on", func(ctx context.Context) error {
-		now, err := d.node(1).Turn(ctx, turn.ID)
+	testcluster.Eventually(t, "the turn goes on", func(ctx context.Context) error {
+		now, err := d.Node(1).Turn(ctx, turn.ID)
 		if err == nil && now.State != "continuing" {
 			err = fmt.Errorf("it is %s: %+v", now.State, now.Calls)
 		}
@@ -56,7 +57,7 @@ func TestAPublicMCPServerNextToOneInGo(t *testing.T) {
 	requireFiles(t, theirs, map[string]string{"plan.txt": "water the plants", "done.txt": "watered"})
 	requireFiles(t, ours, map[string]string{"todo.txt": "buy milk"})
 	for _, c := range turn.Calls {
-		call, err := d.node(0).Call(t.Context(), c.ID)
+		call, err := d.Node(0).Call(t.Context(), c.ID)
 		must(t, err)
 		want := 1
 		if c.ToolCallID == "move" {
@@ -71,51 +72,51 @@ func TestAPublicMCPServerNextToOneInGo(t *testing.T) {
 // addServer registers an MCP server that the workers start; its tools are
 // there when this returns.
 func (d *deployment) addServer(name string, command ...string) {
-	d.t.Helper()
-	_, err := d.node(0).PutMCPServer(d.t.Context(), name, client.MCPServer{Command: command})
-	must(d.t, err)
-	eventually(d.t, "the tools of "+name+" are imported", func(ctx context.Context) error {
-		_, err := d.node(1).GetTool(ctx, name+"__read_file")
+	d.T.Helper()
+	_, err := d.Node(0).PutMCPServer(d.T.Context(), name, client.MCPServer{Command: command})
+	must(d.T, err)
+	testcluster.Eventually(d.T, "the tools of "+name+" are imported", func(ctx context.Context) error {
+		_, err := d.Node(1).GetTool(ctx, name+"__read_file")
 		return err
 	})
 }
 
 func (d *deployment) register(topic string, parts ...client.Part) client.Turn {
-	d.t.Helper()
-	registered, err := d.node(0).RegisterTurn(d.t.Context(), topic,
+	d.T.Helper()
+	registered, err := d.Node(0).RegisterTurn(d.T.Context(), topic,
 		client.TurnRequest{MessageID: "msg_1", RequestedBy: "user:alice", Parts: parts})
-	must(d.t, err)
+	must(d.T, err)
 	return registered.Turn
 }
 
 // answer decides one call of a turn, as bob.
 func (d *deployment) answer(turn client.Turn, toolCall string, approved bool, reason string) {
-	d.t.Helper()
+	d.T.Helper()
 	for _, c := range turn.Calls {
 		if c.ToolCallID != toolCall {
 			continue
 		}
 		if c.State != "approval-requested" {
-			d.t.Fatalf("%s is %s, want it to ask", c.Tool, c.State)
+			d.T.Fatalf("%s is %s, want it to ask", c.Tool, c.State)
 		}
-		must(d.t, second(d.as(1, "user:bob").Decide(d.t.Context(), c.ApprovalID, client.Decision{Approved: approved, Reason: reason})))
+		must(d.T, second(d.As(1, "user:bob").Decide(d.T.Context(), c.ApprovalID, client.Decision{Approved: approved, Reason: reason})))
 		return
 	}
-	d.t.Fatalf("the turn has no call %s", toolCall)
+	d.T.Fatalf("the turn has no call %s", toolCall)
 }
 
 // toolParts are the tool parts of a topic's history, by tool call.
 type toolParts map[string]json.RawMessage
 
 func (d *deployment) toolParts(topic string) toolParts {
-	d.t.Helper()
-	history, err := d.node(1).Messages(d.t.Context(), topic, client.Paging{})
-	must(d.t, err)
+	d.T.Helper()
+	history, err := d.Node(1).Messages(d.T.Context(), topic, client.Paging{})
+	must(d.T, err)
 	parts := toolParts{}
 	for _, message := range history.Items {
 		for _, part := range message.Parts {
 			var named struct{ ToolCallID string }
-			must(d.t, json.Unmarshal(part, &named))
+			must(d.T, json.Unmarshal(part, &named))
 			parts[named.ToolCallID] = part
 		}
 	}

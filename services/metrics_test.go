@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
@@ -19,10 +20,10 @@ import (
 func TestEveryStepIsMeasuredAsDocumented(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startWorker(0)
-	d.startContinuer(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartWorker(0)
+	d.StartContinuer(0)
+	d.Ready()
 	d.goTheWholeWay()
 	named := map[string]bool{}
 	for _, row := range documented(t) {
@@ -30,16 +31,16 @@ func TestEveryStepIsMeasuredAsDocumented(t *testing.T) {
 		if row.step == "" {
 			continue
 		}
-		s := map[string]*service{"api": d.api[0], "worker": d.workers[0], "continuer": d.continuers[0]}[row.service]
-		eventually(t, fmt.Sprintf("%s has %s %v", row.service, row.metric, row.labels), func(context.Context) error {
-			return row.in(s.metrics())
+		s := map[string]*testcluster.Service{"api": d.API[0], "worker": d.Workers[0], "continuer": d.Continuers[0]}[row.service]
+		testcluster.Eventually(t, fmt.Sprintf("%s has %s %v", row.service, row.metric, row.labels), func(context.Context) error {
+			return row.in(metrics(t, s))
 		})
 	}
-	for _, s := range []*service{d.api[0], d.workers[0], d.continuers[0]} {
-		for line := range strings.Lines(s.metrics()) {
+	for _, s := range []*testcluster.Service{d.API[0], d.Workers[0], d.Continuers[0]} {
+		for line := range strings.Lines(metrics(t, s)) {
 			name, isType := strings.CutPrefix(line, "# TYPE countersign_")
 			if name, _, _ = strings.Cut(name, " "); isType && !named["countersign_"+name] {
-				t.Errorf("%s counts countersign_%s, which docs/metrics.md does not name", s.name, name)
+				t.Errorf("%s counts countersign_%s, which docs/metrics.md does not name", s.Name, name)
 			}
 		}
 	}
@@ -94,14 +95,14 @@ func (r metricRow) in(page string) error {
 	return fmt.Errorf("no such sample in:\n%s", page)
 }
 
-// metrics is the service's page, without what is not ours.
-func (s *service) metrics() string {
-	s.t.Helper()
-	response, err := http.Get(s.url + "/metrics")
-	must(s.t, err)
+// metrics is a service's page, without what is not ours.
+func metrics(t *testing.T, s *testcluster.Service) string {
+	t.Helper()
+	response, err := http.Get(s.URL + "/metrics")
+	must(t, err)
 	defer response.Body.Close()
 	page, err := io.ReadAll(response.Body)
-	must(s.t, err)
+	must(t, err)
 	var ours strings.Builder
 	for line := range strings.Lines(string(page)) {
 		if strings.Contains(line, "countersign_") && !strings.Contains(line, "_bucket") {
@@ -115,31 +116,31 @@ func (s *service) metrics() string {
 // registration to the turn that goes on, once by webhook and once by
 // JetStream.
 func (d *deployment) goTheWholeWay() {
-	d.t.Helper()
-	tool := newToolServer(d.t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `1`) })
-	must(d.t, second(d.node(0).PutTool(d.t.Context(), "delete_file", tool.tool("unsafe"))))
-	secret, err := d.node(0).SigningSecret(d.t.Context())
-	must(d.t, err)
-	chat := newBackend(d.t, secret.Secret)
+	d.T.Helper()
+	tool := newToolServer(d.T, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `1`) })
+	must(d.T, second(d.Node(0).PutTool(d.T.Context(), "delete_file", tool.tool("unsafe"))))
+	secret, err := d.Node(0).SigningSecret(d.T.Context())
+	must(d.T, err)
+	chat := newBackend(d.T, secret.Secret)
 	d.goOneWay("by-webhook", client.Sink{Type: "webhook", URL: chat.URL})
 	d.goOneWay("by-jetstream", client.Sink{Type: "jetstream", Name: "chat"})
 }
 
 func (d *deployment) goOneWay(topic string, sink client.Sink) {
-	t, ctx, node := d.t, d.t.Context(), d.node(0)
+	t, ctx, node := d.T, d.T.Context(), d.Node(0)
 	t.Helper()
 	out, err := node.RegisterTurn(ctx, topic, client.TurnRequest{MessageID: "m", Sink: &sink, Executor: "caller", Parts: []client.Part{
 		client.ToolPart("delete_file", "theirs", json.RawMessage(`{"path":"x"}`)), client.ToolPart("own", "ours", json.RawMessage(`{}`))}})
 	must(t, err)
 	for _, c := range out.Turn.Calls {
-		must(t, second(d.as(0, "user:bob").Decide(ctx, c.ApprovalID, client.Decision{Approved: true})))
+		must(t, second(d.As(0, "user:bob").Decide(ctx, c.ApprovalID, client.Decision{Approved: true})))
 	}
 	own := out.Turn.Calls[1].ID
-	eventually(t, "the caller is told of its call", func(ctx context.Context) error { return d.hinted(ctx, own) })
+	testcluster.Eventually(t, "the caller is told of its call", func(ctx context.Context) error { return d.hinted(ctx, own) })
 	claim, err := node.ClaimCall(ctx, own, client.ClaimRequest{})
 	must(t, err)
 	must(t, second(node.ResultCall(ctx, own, client.Result{Fence: claim.Fence, Token: claim.Token, Output: json.RawMessage(`2`)})))
-	eventually(t, "the continuation is handed over", func(ctx context.Context) error {
+	testcluster.Eventually(t, "the continuation is handed over", func(ctx context.Context) error {
 		page, err := node.Continuations(ctx, client.ContinuationFilter{Topic: topic})
 		if err == nil && (len(page.Items) != 1 || page.Items[0].State != "dispatched") {
 			err = fmt.Errorf("continuations: %+v", page.Items)

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/countersign/countersign/internal/cluster"
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/internal/devstate"
 	"github.com/countersign/countersign/internal/localservers/testservers"
 )
@@ -25,7 +27,7 @@ func TestReadmeYourOwnBackend(t *testing.T) {
 	need(t, "curl", "curl")
 	need(t, "python3", "python")
 	d := deploy(t)
-	s := &shell{t: t, dir: t.TempDir(), env: []string{"COUNTERSIGN_URL=" + d.api[0].url, "COUNTERSIGN_API_KEY=" + d.key}}
+	s := &shell{t: t, dir: t.TempDir(), env: []string{"COUNTERSIGN_URL=" + d.API[0].URL, "COUNTERSIGN_API_KEY=" + d.Key}}
 	port := strings.TrimPrefix(freeAddress(t), "127.0.0.1:")
 	var commands, server int
 	for _, b := range section(t, "Your own backend in 40 lines") {
@@ -70,7 +72,7 @@ func TestReadmeFirstTenMinutes(t *testing.T) {
 	data, listen := testservers.Dir(t), freeAddress(t)
 	env := []string{"COUNTERSIGN_DATA=" + data, "COUNTERSIGN_LISTEN=" + listen}
 	state, said := makeDev(t, data, env)
-	requireWelcome(t, blocks[1].text, said.tail(100))
+	requireWelcome(t, blocks[1].text, said.Tail(100))
 
 	dir := t.TempDir()
 	root, err := filepath.Abs("..")
@@ -91,7 +93,7 @@ func TestReadmeFirstTenMinutes(t *testing.T) {
 		s.run()
 		table = s.output(0)
 	}
-	eventually(t, "the approved call is run", func(context.Context) error {
+	testcluster.Eventually(t, "the approved call is run", func(context.Context) error {
 		content, err := os.ReadFile(filepath.Join(data, "workspace", "hello.txt"))
 		if err == nil && string(content) != "Hello!" {
 			err = fmt.Errorf("the file holds %q", content)
@@ -113,9 +115,9 @@ const firstBuild = 10 * time.Minute
 
 // makeDev starts make dev in the repository, waits until it is ready, and
 // stops it with the test.
-func makeDev(t *testing.T, data string, env []string) (state devstate.State, said *lockedBuffer) {
+func makeDev(t *testing.T, data string, env []string) (state devstate.State, said *cluster.Output) {
 	t.Helper()
-	said = &lockedBuffer{}
+	said = &cluster.Output{}
 	cmd := exec.Command("make", "dev")
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = "..", append(os.Environ(), env...), said, said
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -129,10 +131,10 @@ func makeDev(t *testing.T, data string, env []string) (state devstate.State, sai
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
 		<-ended
 		if t.Failed() {
-			t.Logf("make dev said:\n%s", said.tail(40))
+			t.Logf("make dev said:\n%s", said.Tail(40))
 		}
 	})
-	within(t, firstBuild, "make dev is ready", func(context.Context) (err error) {
+	testcluster.Within(t, firstBuild, "make dev is ready", func(context.Context) (err error) {
 		select {
 		case <-ended:
 			t.Fatal("make dev has ended")
@@ -287,7 +289,7 @@ func (s *shell) run() {
 	for i, b := range s.code {
 		script += fmt.Sprintf("at=%d\n{ %s\n} > out-%d\n", b.line, b.text, i)
 	}
-	ctx, cancel := context.WithTimeout(s.t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testcluster.Deadline)
 	defer cancel()
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, "bash", "-c", script)

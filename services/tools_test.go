@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
@@ -19,11 +20,10 @@ import (
 func TestI4AToolsFaultsGoByItsEffect(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startWorker(0)
-	d.startContinuer(0)
-	d.ready()
-	d.rows()
+	d.StartAPI(0)
+	d.StartWorker(0)
+	d.StartContinuer(0)
+	d.Ready()
 	for name, test := range map[string]func(*testing.T, *deployment){
 		"no output kills a worker or is lost":                strangeOutputs,
 		"an unsafe tool's 500 or silence is an unknown":      unsafeFaults,
@@ -98,13 +98,13 @@ func refusedConnection(t *testing.T, d *deployment) {
 	address := freeAddress(t)
 	d.allow("asleep", "unsafe", "http://"+address)
 	call := d.start("refused", "asleep")[0]
-	eventually(t, "the worker has tried to connect", func(context.Context) error {
-		if !strings.Contains(d.workers[0].log.tail(1<<20), `"call":"`+call.ID+`"`) {
+	testcluster.Eventually(t, "the worker has tried to connect", func(context.Context) error {
+		if !strings.Contains(d.Workers[0].Log.Tail(1<<20), `"call":"`+call.ID+`"`) {
 			return errors.New("it has not")
 		}
 		return nil
 	})
-	if c, err := d.node(0).Call(t.Context(), call.ID); err != nil || c.Run != "queued" || len(c.Attempts) != 0 {
+	if c, err := d.Node(0).Call(t.Context(), call.ID); err != nil || c.Run != "queued" || len(c.Attempts) != 0 {
 		t.Fatalf("before anything could be sent: %s, %v", c.Raw, err)
 	}
 	listener, err := net.Listen("tcp", address)
@@ -136,15 +136,15 @@ func definiteNo(t *testing.T, d *deployment) {
 func TestI6ForgedHintsRunNothing(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startWorker(0)
-	d.startContinuer(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartWorker(0)
+	d.StartContinuer(0)
+	d.Ready()
 	tool := newToolServer(t, says(http.StatusOK, `1`))
-	must(t, second(d.node(0).PutTool(t.Context(), "delete_file", client.Tool{HTTP: &client.HTTPTool{URL: tool.URL}})))
+	must(t, second(d.Node(0).PutTool(t.Context(), "delete_file", client.Tool{HTTP: &client.HTTPTool{URL: tool.URL}})))
 	asked, denied, stopped := d.start("asked", "delete_file")[0], d.start("denied", "delete_file")[0], d.start("stopped", "delete_file")[0]
-	must(t, second(d.as(0, "user:bob").Decide(t.Context(), denied.ApprovalID, client.Decision{Approved: false})))
-	must(t, second(d.node(0).Cancel(t.Context(), "stopped", "")))
+	must(t, second(d.As(0, "user:bob").Decide(t.Context(), denied.ApprovalID, client.Decision{Approved: false})))
+	must(t, second(d.Node(0).Cancel(t.Context(), "stopped", "")))
 
 	js := d.jetstream()
 	forge := func(tenant, body string) {
@@ -158,18 +158,18 @@ func TestI6ForgedHintsRunNothing(t *testing.T) {
 	forge("other", fmt.Sprintf(`{"tenant":"other","call":%q,"fence":0,"publish":0}`, asked.ID))
 	forge("default", `{"tenant":"other","call":`)
 	forge("default", `{"tenant":"default","call":"x","fence":0,"publish":0,"approved":true}`)
-	eventually(t, "every hint is done with", func(ctx context.Context) error { return hintsAreDone(ctx, js) })
+	testcluster.Eventually(t, "every hint is done with", func(ctx context.Context) error { return hintsAreDone(ctx, js) })
 
 	if ran := tool.ran(); len(ran) != 0 {
 		t.Fatalf("it ran: %+v", ran)
 	}
 	for _, c := range []client.TurnCall{asked, denied, stopped} {
-		now, err := d.node(0).Call(t.Context(), c.ID)
+		now, err := d.Node(0).Call(t.Context(), c.ID)
 		if err != nil || now.Run == "started" || len(now.Attempts) != 0 {
 			t.Errorf("%v: %s", err, now.Raw)
 		}
 	}
 	// The worker is well, and runs what is approved.
-	must(t, second(d.as(0, "user:bob").Decide(t.Context(), asked.ApprovalID, client.Decision{Approved: true})))
+	must(t, second(d.As(0, "user:bob").Decide(t.Context(), asked.ApprovalID, client.Decision{Approved: true})))
 	d.runIs(asked.ID, "succeeded")
 }

@@ -12,6 +12,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/nats-io/nats.go"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
@@ -41,27 +42,27 @@ func TestOneTraceFromRegistrationToContinuation(t *testing.T) {
 	t.Parallel()
 	spans := newSpanCollector(t)
 	d := servers(t)
-	d.startAPI(0, spans.env()...)
-	d.startWorker(0, append(spans.env(), "COUNTERSIGN_WORKER_POLL=1h")...)
-	d.startContinuer(0, append(spans.env(), "COUNTERSIGN_SWEEP_INTERVAL=1h")...)
-	d.ready()
+	d.StartAPI(0, spans.env()...)
+	d.StartWorker(0, append(spans.env(), "COUNTERSIGN_WORKER_POLL=1h")...)
+	d.StartContinuer(0, append(spans.env(), "COUNTERSIGN_SWEEP_INTERVAL=1h")...)
+	d.Ready()
 	heard := d.listen()
 	ctx := t.Context()
 	tool := newToolServer(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `"the answer is hush"`) })
-	must(t, second(d.node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
-	secret, err := d.node(0).SigningSecret(ctx)
+	must(t, second(d.Node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))
+	secret, err := d.Node(0).SigningSecret(ctx)
 	must(t, err)
 	chat := newBackend(t, secret.Secret)
 
-	traced := client.New(d.api[0].url, d.key, client.WithHTTPClient(&http.Client{Transport: tracing{}}))
+	traced := client.New(d.API[0].URL, d.Key, client.WithHTTPClient(&http.Client{Transport: tracing{}}))
 	turn, err := traced.RegisterTurn(ctx, "t", client.TurnRequest{MessageID: "m", Sink: &client.Sink{Type: "webhook", URL: chat.URL},
 		Parts: []client.Part{client.ToolPart("delete_file", "c", json.RawMessage(`{"path":"hush"}`))}})
 	must(t, err)
-	must(t, second(d.as(0, "user:bob").Decide(ctx, turn.Turn.Calls[0].ApprovalID, client.Decision{Approved: true, Reason: "hush"})))
+	must(t, second(d.As(0, "user:bob").Decide(ctx, turn.Turn.Calls[0].ApprovalID, client.Decision{Approved: true, Reason: "hush"})))
 	<-chat.arrived
 
 	var way []span
-	eventually(t, "every span is there", func(context.Context) error {
+	testcluster.Eventually(t, "every span is there", func(context.Context) error {
 		way = spans.of(backendTrace)
 		if got := tree(way, backendSpan); got != wayOfACall || len(spans.named("decide")) == 0 {
 			return fmt.Errorf("the trace is (-want +got)\n%s", gocmp.Diff(wayOfACall, got))
@@ -127,17 +128,17 @@ type listener struct {
 }
 
 func (d *deployment) listen() *listener {
-	d.t.Helper()
-	nc, err := nats.Connect(d.nats.URL())
-	must(d.t, err)
-	d.t.Cleanup(nc.Close)
+	d.T.Helper()
+	nc, err := nats.Connect(d.NATS.URL())
+	must(d.T, err)
+	d.T.Cleanup(nc.Close)
 	l := &listener{}
-	must(d.t, second(nc.Subscribe("countersign.>", func(m *nats.Msg) {
+	must(d.T, second(nc.Subscribe("countersign.>", func(m *nats.Msg) {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.msgs = append(l.msgs, m)
 	})))
-	must(d.t, nc.Flush())
+	must(d.T, nc.Flush())
 	return l
 }
 

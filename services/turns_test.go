@@ -4,52 +4,45 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"testing"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
 )
 
 // What tests about one part of the way do to get there.
 
-// in is the same deployment for a subtest.
-func (d *deployment) in(t *testing.T) *deployment {
-	own := *d
-	own.t = t
-	return &own
-}
-
 // settled registers a turn whose only call cannot run, so that nobody is
 // asked and its continuation is ready at once.
 func (d *deployment) settled(topic string, sink client.Sink) client.Turn {
-	d.t.Helper()
-	out, err := d.node(0).RegisterTurn(d.t.Context(), topic, client.TurnRequest{MessageID: "m", Sink: &sink,
+	d.T.Helper()
+	out, err := d.Node(0).RegisterTurn(d.T.Context(), topic, client.TurnRequest{MessageID: "m", Sink: &sink,
 		Parts: []client.Part{client.ToolPart("nobody_has_this", "c", json.RawMessage(`{}`))}})
 	if err != nil {
-		d.t.Errorf("register: %v", err)
+		d.T.Errorf("register: %v", err)
 		return client.Turn{}
 	}
 	if out.Turn.State != "continuing" {
-		d.t.Errorf("registered: %+v", out.Turn)
+		d.T.Errorf("registered: %+v", out.Turn)
 	}
 	return out.Turn
 }
 
 // accept goes on from a turn, which makes its topic done.
 func (d *deployment) accept(topic string, turn client.Turn) {
-	d.t.Helper()
-	must(d.t, second(d.node(0).RegisterTurn(d.t.Context(), topic,
+	d.T.Helper()
+	must(d.T, second(d.Node(0).RegisterTurn(d.T.Context(), topic,
 		client.TurnRequest{Continues: turn.ID, Parts: []client.Part{client.TextPart("Done.")}})))
 }
 
 // continuation waits until a turn's continuation is in a state.
 func (d *deployment) continuation(turn, state string) (found client.Continuation) {
-	d.t.Helper()
-	eventually(d.t, "the continuation is "+state, func(ctx context.Context) error {
-		topic, err := one[string](ctx, d, `select topic_id from turns where turn_id = $1`, turn)
+	d.T.Helper()
+	testcluster.Eventually(d.T, "the continuation is "+state, func(ctx context.Context) error {
+		topic, err := testcluster.One[string](ctx, d.Deployment, `select topic_id from turns where turn_id = $1`, turn)
 		if err != nil {
 			return err
 		}
-		page, err := d.node(0).Continuations(ctx, client.ContinuationFilter{Topic: topic})
+		page, err := d.Node(0).Continuations(ctx, client.ContinuationFilter{Topic: topic})
 		if err != nil {
 			return err
 		}
@@ -65,9 +58,9 @@ func (d *deployment) continuation(turn, state string) (found client.Continuation
 
 // status waits until a topic has a status.
 func (d *deployment) status(topic, status string) {
-	d.t.Helper()
-	eventually(d.t, topic+" is "+status, func(ctx context.Context) error {
-		got, err := d.node(0).Topic(ctx, topic)
+	d.T.Helper()
+	testcluster.Eventually(d.T, topic+" is "+status, func(ctx context.Context) error {
+		got, err := d.Node(0).Topic(ctx, topic)
 		if err == nil && got.Status != status {
 			err = fmt.Errorf("it is %s", got.Status)
 		}
@@ -77,8 +70,8 @@ func (d *deployment) status(topic, status string) {
 
 // secret is what webhooks are signed with now.
 func (d *deployment) secret() string {
-	d.t.Helper()
-	s, err := d.node(0).SigningSecret(d.t.Context())
-	must(d.t, err)
+	d.T.Helper()
+	s, err := d.Node(0).SigningSecret(d.T.Context())
+	must(d.T, err)
 	return s.Secret
 }

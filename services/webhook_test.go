@@ -15,6 +15,7 @@ import (
 
 	webhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/bus"
 	"github.com/countersign/countersign/pkg/client"
 )
@@ -26,11 +27,10 @@ import (
 func TestContinuationsReachTheirSinks(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startContinuer(0, "COUNTERSIGN_SWEEP_INTERVAL=100ms")
-	d.startContinuer(1, "COUNTERSIGN_SWEEP_INTERVAL=100ms")
-	d.ready()
-	d.rows()
+	d.StartAPI(0)
+	d.StartContinuer(0, "COUNTERSIGN_SWEEP_INTERVAL=100ms")
+	d.StartContinuer(1, "COUNTERSIGN_SWEEP_INTERVAL=100ms")
+	d.Ready()
 	for name, test := range map[string]func(*testing.T, *deployment){
 		"a failed delivery is tried again under its id":        failedDelivery,
 		"what nobody accepts in time is delivered again":       unaccepted,
@@ -71,11 +71,11 @@ func failedDelivery(t *testing.T, d *deployment) {
 // failedTries waits until n tries of a delivery are recorded, and gives how
 // many seconds are left until the next.
 func (d *deployment) failedTries(turn string, n int, reason string) (wait float64) {
-	d.t.Helper()
-	eventually(d.t, "the failed try is recorded", func(ctx context.Context) error {
+	d.T.Helper()
+	testcluster.Eventually(d.T, "the failed try is recorded", func(ctx context.Context) error {
 		var tries int
 		var why string
-		err := d.sql.QueryRowContext(ctx, `select deliveries, last_error, extract(epoch from next_at - clock_timestamp())
+		err := d.Rows().QueryRowContext(ctx, `select deliveries, last_error, extract(epoch from next_at - clock_timestamp())
 			from continuations where turn_id = $1`, turn).Scan(&tries, &why, &wait)
 		if err == nil && (tries < n || !strings.Contains(why, reason)) {
 			err = fmt.Errorf("%d tries, the last: %s", tries, why)
@@ -87,8 +87,8 @@ func (d *deployment) failedTries(turn string, n int, reason string) (wait float6
 
 // due lets the time until the next delivery pass.
 func (d *deployment) due(turn string) {
-	d.t.Helper()
-	d.change(`update continuations set next_at = clock_timestamp() - interval '2 seconds' where turn_id = $1`, turn)
+	d.T.Helper()
+	d.Change(`update continuations set next_at = clock_timestamp() - interval '2 seconds' where turn_id = $1`, turn)
 }
 
 func unaccepted(t *testing.T, d *deployment) {
@@ -98,7 +98,7 @@ func unaccepted(t *testing.T, d *deployment) {
 	turn := d.settled("unaccepted", sink)
 	to.next(t)
 	d.continuation(turn.ID, "dispatched")
-	within, err := one[float64](t.Context(), d, `select extract(epoch from next_at - delivered_at) from continuations where turn_id = $1`, turn.ID)
+	within, err := testcluster.One[float64](t.Context(), d.Deployment, `select extract(epoch from next_at - delivered_at) from continuations where turn_id = $1`, turn.ID)
 	if err != nil || within < 3599 || within > 3601 {
 		t.Fatalf("it is due again after %f s, %v; want an hour", within, err)
 	}
@@ -117,13 +117,13 @@ func deadLetter(t *testing.T, d *deployment) {
 	turn := d.settled("dead", to.sink())
 	to.next(t)
 	d.failedTries(turn.ID, 1, "500")
-	d.change(`update continuations set ready_at = ready_at - interval '25 hours' where turn_id = $1`, turn.ID)
+	d.Change(`update continuations set ready_at = ready_at - interval '25 hours' where turn_id = $1`, turn.ID)
 	failed := d.continuation(turn.ID, "failed")
 	if !strings.Contains(failed.LastError, "500") {
 		t.Errorf("why it failed: %q", failed.LastError)
 	}
 	d.status("dead", "error")
-	must(t, second(d.node(0).Redrive(t.Context(), turn.ID)))
+	must(t, second(d.Node(0).Redrive(t.Context(), turn.ID)))
 	to.next(t)
 	if got := to.received(); got[0].id != got[1].id {
 		t.Errorf("redriven under %s, before under %s", got[1].id, got[0].id)
@@ -132,7 +132,7 @@ func deadLetter(t *testing.T, d *deployment) {
 	d.status("dead", "pending")
 	d.accept("dead", turn)
 	d.status("dead", "done")
-	if _, err := d.node(0).Redrive(t.Context(), turn.ID); !client.Is(err, "continuation-accepted") {
+	if _, err := d.Node(0).Redrive(t.Context(), turn.ID); !client.Is(err, "continuation-accepted") {
 		t.Errorf("redriven after it was accepted: %v", err)
 	}
 }
@@ -162,16 +162,16 @@ func oncePerAttempt(t *testing.T, d *deployment) {
 				t.Errorf("turn %s was delivered %d times, want %d", turn, n, attempt)
 			}
 		}
-		must(t, second(d.sql.ExecContext(t.Context(),
+		must(t, second(d.Rows().ExecContext(t.Context(),
 			`update continuations set next_at = clock_timestamp() - interval '2 seconds' where topic_id like 'once-%' and state = 'dispatched'`)))
 	}
 }
 
 // delivered waits until n deliveries of a continuation are marked.
 func (d *deployment) delivered(turn string, n int) {
-	d.t.Helper()
-	eventually(d.t, "the delivery is marked", func(ctx context.Context) error {
-		marked, err := one[int](ctx, d, `select deliveries from continuations where turn_id = $1 and state = 'dispatched'`, turn)
+	d.T.Helper()
+	testcluster.Eventually(d.T, "the delivery is marked", func(ctx context.Context) error {
+		marked, err := testcluster.One[int](ctx, d.Deployment, `select deliveries from continuations where turn_id = $1 and state = 'dispatched'`, turn)
 		if err == nil && marked != n {
 			err = fmt.Errorf("%d deliveries are marked, want %d", marked, n)
 		}
@@ -181,7 +181,7 @@ func (d *deployment) delivered(turn string, n int) {
 
 func rotation(t *testing.T, d *deployment) {
 	before := d.secret()
-	rotated, err := d.node(0).RotateSigningSecret(t.Context())
+	rotated, err := d.Node(0).RotateSigningSecret(t.Context())
 	must(t, err)
 	if rotated.Previous != before || rotated.Secret == before {
 		t.Fatalf("rotated: %+v", rotated)
@@ -197,7 +197,7 @@ func rotation(t *testing.T, d *deployment) {
 // A backend's nodes consume a JetStream sink with the client for Go: each
 // delivery goes to one of them.
 func jetStreamSink(t *testing.T, d *deployment) {
-	b, err := bus.Connect(d.nats.URL(), "backend", slog.New(slog.DiscardHandler))
+	b, err := bus.Connect(d.NATS.URL(), "backend", slog.New(slog.DiscardHandler))
 	must(t, err)
 	defer b.Close()
 	ctx, stop := context.WithCancel(t.Context())
@@ -285,7 +285,7 @@ func (r *receiver) sink() client.Sink { return client.Sink{Type: "webhook", URL:
 // next waits for one more delivery.
 func (r *receiver) next(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), testcluster.Deadline)
 	defer cancel()
 	select {
 	case <-r.arrived:

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/countersign/countersign/internal/cluster/testcluster"
 )
 
 // I4: a worker is stopped beyond its leases while it runs a call of an unsafe
@@ -17,10 +19,10 @@ import (
 func TestI4AWorkerThatSleptThroughItsLeases(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startContinuer(0)
-	d.startWorker(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartContinuer(0)
+	d.StartWorker(0)
+	d.Ready()
 	answer, brokenOff := make(chan struct{}), make(chan struct{})
 	transfer := d.allowed("transfer", "unsafe", waits(answer, `"moved"`))
 	index := d.allowed("index", "idempotent", func(w http.ResponseWriter, r *http.Request) {
@@ -33,17 +35,17 @@ func TestI4AWorkerThatSleptThroughItsLeases(t *testing.T) {
 	})
 	calls := d.start("t", "transfer", "index")
 	once, again := calls[0].ID, calls[1].ID
-	eventually(t, "both run", called(transfer, 1))
-	eventually(t, "both run", called(index, 1))
-	d.startWorker(1)
-	d.workers[1].ready()
+	testcluster.Eventually(t, "both run", called(transfer, 1))
+	testcluster.Eventually(t, "both run", called(index, 1))
+	d.StartWorker(1)
+	d.Workers[1].Ready()
 
-	d.workers[0].signal(syscall.SIGSTOP)
+	d.Workers[0].Signal(syscall.SIGSTOP)
 	d.runIs(once, "outcome-unknown")
 	if c := d.runIs(again, "succeeded"); len(c.Attempts) != 2 || c.Attempts[0].Outcome != "lease-lost" {
 		t.Errorf("the idempotent one: %s", c.Raw)
 	}
-	d.workers[0].signal(syscall.SIGCONT)
+	d.Workers[0].Signal(syscall.SIGCONT)
 	arrives(t, brokenOff, "the attempt that was replaced is broken off")
 	close(answer)
 
@@ -65,10 +67,10 @@ func TestI4AWorkerThatSleptThroughItsLeases(t *testing.T) {
 func TestI4AKeyedRunGoesOnUnderItsKey(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startContinuer(0)
-	d.startWorker(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartContinuer(0)
+	d.StartWorker(0)
+	d.Ready()
 	pay := d.allowed("pay", "keyed", func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Countersign-Attempt") == "1" {
 			<-r.Context().Done()
@@ -77,9 +79,9 @@ func TestI4AKeyedRunGoesOnUnderItsKey(t *testing.T) {
 		fmt.Fprint(w, `"paid"`)
 	})
 	call := d.start("t", "pay")[0].ID
-	eventually(t, "it runs", called(pay, 1))
-	must(t, ignoreKilled(d.workers[0].stop(killed)))
-	d.startWorker(1)
+	testcluster.Eventually(t, "it runs", called(pay, 1))
+	d.Workers[0].Kill()
+	d.StartWorker(1)
 	c := d.runIs(call, "succeeded")
 	ran := pay.ran()
 	if len(ran) != 2 || ran[0].key == "" || ran[0].key != ran[1].key || ran[0].body != ran[1].body || ran[1].attempt != "2" {
@@ -95,38 +97,38 @@ func TestI4AKeyedRunGoesOnUnderItsKey(t *testing.T) {
 func TestAWorkerEndsWhatItHasBegun(t *testing.T) {
 	t.Parallel()
 	d := servers(t)
-	d.startAPI(0)
-	d.startContinuer(0)
-	d.startWorker(0)
-	d.ready()
+	d.StartAPI(0)
+	d.StartContinuer(0)
+	d.StartWorker(0)
+	d.Ready()
 	answer := make(chan struct{})
 	build := d.allowed("build", "unsafe", waits(answer, `"built"`))
 	begun := d.start("begun", "build")[0].ID
-	eventually(t, "it runs", called(build, 1))
+	testcluster.Eventually(t, "it runs", called(build, 1))
 
-	d.workers[0].signal(syscall.SIGTERM)
-	eventually(t, "the worker is stopping", func(context.Context) error {
-		if !strings.Contains(d.workers[0].log.tail(1<<20), `"msg":"stopping"`) {
+	d.Workers[0].Signal(syscall.SIGTERM)
+	testcluster.Eventually(t, "the worker is stopping", func(context.Context) error {
+		if !strings.Contains(d.Workers[0].Log.Tail(1<<20), `"msg":"stopping"`) {
 			return errors.New("it is not")
 		}
 		return nil
 	})
 	later := d.start("later", "build")[0].ID
-	eventually(t, "the later call is hinted at", func(ctx context.Context) error { return d.hinted(ctx, later) })
-	if c, err := d.node(0).Call(t.Context(), begun); err != nil || c.Run != "started" {
+	testcluster.Eventually(t, "the later call is hinted at", func(ctx context.Context) error { return d.hinted(ctx, later) })
+	if c, err := d.Node(0).Call(t.Context(), begun); err != nil || c.Run != "started" {
 		t.Errorf("while it stops the run is %s, %v", c.Run, err)
 	}
 	close(answer)
-	if err := d.workers[0].wait(); err != nil {
+	if err := d.Workers[0].Wait(); err != nil {
 		t.Errorf("it ended with %v", err)
 	}
 	if c := d.runIs(begun, "succeeded"); len(c.Attempts) != 1 || c.Attempts[0].Outcome != "succeeded" {
 		t.Errorf("what it had begun: %s", c.Raw)
 	}
-	if c, err := d.node(0).Call(t.Context(), later); err != nil || c.Run != "queued" {
+	if c, err := d.Node(0).Call(t.Context(), later); err != nil || c.Run != "queued" {
 		t.Errorf("what came later is %s, %v", c.Run, err)
 	}
-	d.startWorker(1)
+	d.StartWorker(1)
 	d.runIs(later, "succeeded")
 }
 
@@ -154,7 +156,7 @@ func called(tool *toolServer, n int) func(context.Context) error {
 // arrives waits for a channel to be closed.
 func arrives(t *testing.T, closed <-chan struct{}, what string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), deadline)
+	ctx, cancel := context.WithTimeout(t.Context(), testcluster.Deadline)
 	defer cancel()
 	select {
 	case <-closed:
