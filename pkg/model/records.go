@@ -1,6 +1,9 @@
 package model
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Records are the rows that a transaction appends beside what it changes.
 type Records struct {
@@ -71,6 +74,13 @@ func (t *Turn) AuditCalls(actor, channel string, calls []*Call, now time.Time) {
 		}
 		t.audit(r)
 	}
+}
+
+// auditAttempt records that an attempt started, with the digest of what runs,
+// or how it ended, with the digest of its result.
+func (t *Turn) auditAttempt(c *Call, actor, what string, digest []byte, now time.Time) {
+	t.audit(AuditRecord{At: now, Actor: actor, Action: "attempt." + what, Call: c.ID, Digest: digest,
+		Detail: fmt.Sprintf("attempt %d", c.Fence)})
 }
 
 // AuditCancel records who ended the turn.

@@ -44,6 +44,7 @@ func (t *Turn) Claim(c *Call, claim Claim, now time.Time) error {
 	t.Records.Attempts = append(t.Records.Attempts, AttemptRecord{
 		Call: c.ID, Fence: c.Fence, Token: claim.Token, Worker: claim.Worker, Started: true, At: now,
 	})
+	t.auditAttempt(c, claim.Worker, "started", c.Digest, now)
 	return nil
 }
 
@@ -93,6 +94,7 @@ func (t *Turn) Finish(c *Call, fence int64, token string, r Result, now time.Tim
 		return ErrFenceLost
 	}
 	t.closeAttempt(c, string(r.Kind), r.Text, now)
+	t.auditAttempt(c, c.Worker, string(r.Kind), r.Digest(), now)
 	switch r.Kind {
 	case ResultSucceeded:
 		c.NewOutput = r.Output
@@ -124,6 +126,7 @@ func (t *Turn) LoseLease(c *Call, now time.Time) bool {
 	}
 	const text = "The worker went away while the tool ran."
 	t.closeAttempt(c, "lease-lost", text, now)
+	t.auditAttempt(c, "", "lease-lost", nil, now)
 	t.lose(c, text, now)
 	t.settle(now)
 	return true
