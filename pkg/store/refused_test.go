@@ -114,5 +114,5 @@ func TestATurnThatIsSupersededAtOnceSaysSo(t *testing.T) {
 		t.Errorf("%s, %q, %v", turn.State(), turn.EndReason, err)
 	}
 	requireConsistent(t, s)
-	requireInvariants(t, s)
+	requireInvariants(t, s, Scope{})
 }

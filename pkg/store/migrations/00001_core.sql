@@ -300,6 +300,8 @@ create table audit (
     digest       bytea,
     primary key (tenant_id, audit_id)
 );
+-- Rows come in order of time, so that the smallest of indexes finds a window.
+create index audit_by_time on audit using brin (at);
 
 -- The one table of legal edges, "from>to" by machine; a run begins as '': not
 -- queued yet. It is a constant within plpgsql, and the guards ask it row by
