@@ -1,0 +1,95 @@
+package uistream
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/countersign/countersign/internal/testnode"
+	"github.com/countersign/countersign/pkg/strictjson"
+)
+
+// reduction is a question to the SDK's own client: what it makes of chunks,
+// on top of the message that it has.
+type reduction struct {
+	Version Version           `json:"version"`
+	Chunks  []json.RawMessage `json:"chunks"`
+	Before  json.RawMessage   `json:"before,omitzero"`
+}
+
+// reduced is its answer.
+type reduced struct {
+	Message struct {
+		ID    string           `json:"id"`
+		Parts []strictjson.Raw `json:"parts"`
+	} `json:"message"`
+	Invalid string `json:"invalid"`
+	Error   string `json:"error"`
+}
+
+// reduce asks the published clients of both versions.
+func reduce(t *testing.T, questions []reduction) []reduced {
+	t.Helper()
+	script, err := os.ReadFile("testdata/reduce/reduce.mjs")
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := json.Marshal(questions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// A script that is passed like this finds packages from its folder.
+	run := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(script))
+	run.Dir, run.Stdin = filepath.Dir(testnode.Packages(t, "testdata/reduce")), bytes.NewReader(body)
+	var said bytes.Buffer
+	run.Stderr = &said
+	out, err := run.Output()
+	if err != nil {
+		t.Fatalf("node reduce.mjs: %v\n%s", err, said.Bytes())
+	}
+	var answers []reduced
+	if err := json.Unmarshal(out, &answers); err != nil || len(answers) != len(questions) {
+		t.Fatalf("%v in %q", err, out)
+	}
+	return answers
+}
+
+// lines are chunks as they go over the wire.
+func lines(t *testing.T, chunks []Chunk) []json.RawMessage {
+	t.Helper()
+	var out []json.RawMessage
+	for _, c := range chunks {
+		line, err := c.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func raw(t *testing.T, v any) strictjson.Raw {
+	t.Helper()
+	text, err := strictjson.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// same compares JSON values, whatever the order of their members.
+func same(t *testing.T, a, b any) bool {
+	t.Helper()
+	var values [2]any
+	for i, v := range []any{a, b} {
+		if err := json.Unmarshal(raw(t, v), &values[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	x, _ := json.Marshal(values[0])
+	y, _ := json.Marshal(values[1])
+	return bytes.Equal(x, y)
+}

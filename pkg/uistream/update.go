@@ -1,0 +1,73 @@
+package uistream
+
+import (
+	"bytes"
+
+	"github.com/countersign/countersign/pkg/strictjson"
+)
+
+// Update tells a client that has a tool part as before what it is now. A
+// client's own answer may differ from what was committed: where its version
+// has chunks for that, the committed verdict replaces it; V6 has none, and is
+// told of a denial that it believes to be an approval as an error, which is
+// the only end that its validation accepts.
+func Update(before, now strictjson.Raw, v Version) ([]Chunk, error) {
+	was, err := readPart(before)
+	if err != nil {
+		return nil, err
+	}
+	is, err := readPart(now)
+	if err != nil {
+		return nil, err
+	}
+	var out []Chunk
+	if edited := !bytes.Equal(was.Input, is.Input) && is.Input != nil && was.State != inputStreaming; edited {
+		out = append(out, is.call())
+	}
+	if is.State == was.State && equal(is.verdict(), was.verdict()) {
+		return out, nil
+	}
+	out = append(out, is.answered(&was, v)...)
+	switch {
+	case is.State == outputDenied && v < V7 && is.contradicts(&was):
+		out = append(out, Chunk{Type: ToolOutputError, ToolCallID: is.ToolCallID, ErrorText: is.denial()})
+	case is.State == outputDenied || is.State == outputAvailable || is.State == outputError:
+		out = append(out, is.output())
+	}
+	return known(out, v), nil
+}
+
+// answered are the chunks that bring a client's approval object to what was
+// committed.
+func (t *told) answered(was *told, v Version) []Chunk {
+	switch {
+	case t.Approval == nil:
+		return nil
+	case t.State == approvalRequested:
+		return []Chunk{t.request()}
+	case was.Approval == nil && (v >= V7 || t.State == outputDenied):
+		return []Chunk{t.request(), t.response()}
+	case was.Approval != nil && !equal(t.verdict(), was.verdict()):
+		return []Chunk{t.response()}
+	}
+	return nil
+}
+
+// contradicts tells whether the client believes that the call was approved.
+func (t *told) contradicts(was *told) bool {
+	return was.verdict() != nil && *was.verdict() && !equal(t.verdict(), was.verdict())
+}
+
+func (t *told) denial() string {
+	if reason := t.reason(); reason != "" {
+		return reason
+	}
+	return "The call was denied."
+}
+
+func equal(a, b *bool) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}
