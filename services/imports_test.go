@@ -44,6 +44,12 @@ var ours = map[string][]string{
 	"services/worker":    {"pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/worker"},
 
 	"examples": {"pkg/client", "examples"},
+
+	// What judges the product shares no code with it.
+	"test/nemesis/ledger":     {},
+	"test/nemesis/proxy":      {},
+	"test/nemesis/toolserver": {"test/nemesis/ledger"},
+
 	// The operator's command wires everything into one process.
 	"cmd": {"pkg", "internal", "services", "examples", "cmd"},
 }

@@ -18,6 +18,8 @@ var listens = map[string]string{
 	"api":       "COUNTERSIGN_LISTEN",
 	"worker":    "COUNTERSIGN_WORKER_LISTEN",
 	"continuer": "COUNTERSIGN_CONTINUER_LISTEN",
+	// The tool that knows what it did, of test/nemesis.
+	"toolserver": "TOOLSERVER_LISTEN",
 }
 
 // Process is one service, which can be started again after it ended, at the
