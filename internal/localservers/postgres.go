@@ -203,6 +203,21 @@ func (p *Postgres) Kill() error {
 	return errors.Join(err, p.release())
 }
 
+// End ends the server's first process by a signal and waits until all of it
+// is gone: SIGQUIT is Postgres's immediate shutdown, and after SIGKILL the
+// others notice by themselves that it is gone.
+func (p *Postgres) End(signal syscall.Signal) error {
+	if p.child == nil {
+		return os.ErrProcessDone
+	}
+	if err := p.child.cmd.Process.Signal(signal); err != nil {
+		return err
+	}
+	<-p.child.gone
+	p.child = nil
+	return p.release()
+}
+
 func (p *Postgres) release() error {
 	if p.folder == nil {
 		return nil
