@@ -20,16 +20,17 @@ const module = "github.com/countersign/countersign/"
 var ours = map[string][]string{
 	"pkg/model":      {},
 	"pkg/policy":     {"pkg/model"},
-	"pkg/store":      {"pkg/model"},
+	"pkg/store":      {"pkg/model", "pkg/failpoint"},
 	"pkg/status":     {"pkg/model"},
-	"pkg/bus":        {"pkg/model"},
+	"pkg/bus":        {"pkg/model", "pkg/failpoint"},
 	"pkg/strictjson": {},
 	"pkg/toolschema": {},
 	"pkg/uistream":   {"pkg/strictjson"},
 	"pkg/egress":     {},
 	"pkg/step":       {},
 	"pkg/client":     {},
-	"pkg/daemon":     {"internal/owner"},
+	"pkg/daemon":     {"internal/owner", "pkg/failpoint"},
+	"pkg/failpoint":  {},
 
 	"internal/visible":      {"pkg/model"},
 	"internal/devstate":     {},
@@ -39,9 +40,9 @@ var ours = map[string][]string{
 	"internal/cluster":      {"pkg/client", "pkg/model", "pkg/store", "internal/localservers", "internal/cluster"},
 
 	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/strictjson",
-		"pkg/toolschema", "pkg/egress", "internal/visible", "services/api"},
-	"services/continuer": {"pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/continuer"},
-	"services/worker":    {"pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/worker"},
+		"pkg/failpoint", "pkg/toolschema", "pkg/egress", "internal/visible", "services/api"},
+	"services/continuer": {"pkg/failpoint", "pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/continuer"},
+	"services/worker":    {"pkg/failpoint", "pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/worker"},
 
 	"examples": {"pkg/client", "examples"},
 

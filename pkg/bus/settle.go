@@ -1,8 +1,11 @@
 package bus
 
 import (
+	"context"
 	"sync"
 	"time"
+
+	"github.com/countersign/countersign/pkg/failpoint"
 )
 
 // maxSettling bounds the acknowledgements in flight. A healthy server
@@ -63,7 +66,11 @@ func (b *Bus) settle(kind, reply, verdict string) {
 	}
 	go func() {
 		defer b.settling.end()
-		if _, err := b.nc.Request(reply, []byte(verdict), b.opts.timing.settle); err != nil {
+		err := failpoint.Hit(context.Background(), failpoint.AckBefore)
+		if err == nil {
+			_, err = b.nc.Request(reply, []byte(verdict), b.opts.timing.settle)
+		}
+		if err != nil {
 			count(b.metrics.failures, 1, "settle "+kind)
 			if streamMissing(err) {
 				b.askRepair()

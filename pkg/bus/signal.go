@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 )
 
@@ -83,6 +84,9 @@ func (b *Bus) flushSignals() {
 func (b *Bus) publishSignal(signal Signal) error {
 	body, err := json.Marshal(signal)
 	if err != nil {
+		return err
+	}
+	if err := failpoint.Hit(context.Background(), failpoint.AnnounceBefore); err != nil {
 		return err
 	}
 	return b.nc.PublishMsg(newMsg(SignalSubject(signal.Tenant, signal.Topic), "", signal.Traceparent, body))

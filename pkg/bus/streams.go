@@ -9,6 +9,8 @@ import (
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/countersign/countersign/pkg/failpoint"
 )
 
 // The streams.
@@ -68,6 +70,9 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 func (b *Bus) EnsureStreams(ctx context.Context) error {
 	if !b.Connected() {
 		return fmt.Errorf("make the streams: %w", ErrDisconnected)
+	}
+	if err := failpoint.Hit(ctx, failpoint.StreamsBeforeMake); err != nil {
+		return err
 	}
 	for _, config := range b.streamConfigs() {
 		if err := b.ensureStream(ctx, config); err != nil {

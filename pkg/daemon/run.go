@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/countersign/countersign/pkg/failpoint"
 )
 
 // A Part is something that a service does until it is told to stop. Its Run
@@ -36,10 +38,12 @@ func Run(ctx context.Context, log *slog.Logger, grace time.Duration, parts ...Pa
 	select {
 	case <-ctx.Done():
 		log.Info("stopping", "grace", grace.String())
+		_ = failpoint.Hit(ctx, failpoint.DrainBefore)
 	case first := <-ended:
 		log.Error("a part ended; stopping the others", "part", first.name)
 	}
 	late := stopAll(started, grace)
+	_ = failpoint.Hit(ctx, failpoint.DrainAfter)
 	return errors.Join(failuresOf(started), late)
 }
 

@@ -11,12 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 )
 
 // tx is a transaction in as few round trips as it has dependencies: the first
 // trip begins it, and the last commits it, each together with statements.
 type tx struct {
+	name  string
 	conn  *pgxpool.Conn
 	begun bool
 	done  bool
@@ -37,7 +39,7 @@ func transact(caller context.Context, pool *pgxpool.Pool, name string, fn func(c
 		if n > 0 {
 			pause(n)
 		}
-		if err = once(ctx, pool, fn); err == nil || !mustRepeat(err) {
+		if err = once(ctx, pool, name, fn); err == nil || !mustRepeat(err) {
 			break
 		}
 	}
@@ -47,12 +49,12 @@ func transact(caller context.Context, pool *pgxpool.Pool, name string, fn func(c
 	return nil
 }
 
-func once(ctx context.Context, pool *pgxpool.Pool, fn func(context.Context, *tx) error) error {
+func once(ctx context.Context, pool *pgxpool.Pool, name string, fn func(context.Context, *tx) error) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return err
 	}
-	t := &tx{conn: conn}
+	t := &tx{name: name, conn: conn}
 	defer t.end()
 	return fn(ctx, t)
 }
@@ -70,12 +72,17 @@ func (t *tx) trip(ctx context.Context, queue func(*pgx.Batch)) error {
 
 // commit sends the last statements together with the commit.
 func (t *tx) commit(ctx context.Context, queue func(*pgx.Batch)) error {
+	if err := failpoint.BeforeCommit(ctx, t.name); err != nil {
+		return err
+	}
 	err := t.trip(ctx, func(b *pgx.Batch) {
 		queue(b)
 		b.Queue("commit")
 	})
-	t.done = err == nil
-	return err
+	if t.done = err == nil; err != nil {
+		return err
+	}
+	return failpoint.AfterCommit(ctx, t.name)
 }
 
 // end rolls back what was not committed. A connection that cannot even do

@@ -11,6 +11,7 @@ import (
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 )
 
@@ -67,7 +68,11 @@ func write[In, Out any](method, path string, roles []model.Role, status int, sum
 			if err := r.readBody(&in); err != nil {
 				return answer{}, err
 			}
-			return serve(r, in)
+			out, err := serve(r, in)
+			if lost := failpoint.Hit(r.Context(), failpoint.AnswerBefore); lost != nil {
+				return answer{}, lost
+			}
+			return out, err
 		}}
 }
 

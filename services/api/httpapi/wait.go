@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -87,6 +88,9 @@ func (r *request) rest(ctx context.Context, key store.TopicKey, version int64, h
 	}
 	for ctx.Err() == nil {
 		if hold != nil && hold.Hold != nil {
+			if err := failpoint.Hit(ctx, failpoint.HoldBeforeRenew); err != nil {
+				return err
+			}
 			if err := r.api.Store.RenewHold(r.Context(), r.tenant(), hold.ID); err != nil {
 				return err
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/status"
 	"github.com/countersign/countersign/pkg/store"
@@ -102,6 +103,9 @@ func (p *Projection) write(ctx context.Context, signals []bus.Signal) error {
 	}
 	entries, err := p.loader.read(ctx, keys)
 	if err != nil {
+		return err
+	}
+	if err := failpoint.Hit(ctx, failpoint.ProjectBeforePut); err != nil {
 		return err
 	}
 	return p.cache.Put(ctx, entries)

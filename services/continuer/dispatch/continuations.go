@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/continuer/sink"
@@ -35,7 +36,7 @@ func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueC
 	if len(messages) == 0 {
 		return
 	}
-	acked, err := d.bus.PublishContinuations(ctx, messages)
+	acked, err := d.publish(ctx, messages)
 	for _, m := range acked {
 		c := byID[m.ID]
 		d.marks.delivered(c)
@@ -100,10 +101,17 @@ func (d *Dispatcher) continueByWebhook(ctx context.Context, c store.DueContinuat
 			d.marks.delivered(c)
 			return
 		}
-		if err := d.store.DeliveryFailed(ctx, c, err.Error(), again(err, c.Deliveries)); err != nil {
+		if err := d.deliveryFailed(ctx, c, err); err != nil {
 			d.log.WarnContext(ctx, "a failed delivery could not be recorded, its lease will run out", "turn", c.Turn, "err", err)
 		}
 	})
+}
+
+func (d *Dispatcher) deliveryFailed(ctx context.Context, c store.DueContinuation, why error) error {
+	if err := failpoint.Hit(ctx, failpoint.SinkBeforeRecord); err != nil {
+		return err
+	}
+	return d.store.DeliveryFailed(ctx, c, why.Error(), again(why, c.Deliveries))
 }
 
 // callByWebhook tells a caller by its webhook; one that does not answer is
@@ -130,7 +138,26 @@ func (d *Dispatcher) deliver(ctx context.Context, tenant model.TenantID, deliver
 		return err
 	}
 	delivery.Secrets = secrets
-	return d.webhook.Send(ctx, delivery)
+	if err := failpoint.Hit(ctx, failpoint.SinkBeforeSend); err != nil {
+		return err
+	}
+	err = d.webhook.Send(ctx, delivery)
+	if lost := failpoint.Hit(ctx, failpoint.SinkAfterSend); lost != nil {
+		return lost
+	}
+	return err
+}
+
+// publish is deliver for sinks on JetStream: it gives what the stream has.
+func (d *Dispatcher) publish(ctx context.Context, messages []bus.ContinuationMessage) ([]bus.ContinuationMessage, error) {
+	if err := failpoint.Hit(ctx, failpoint.SinkBeforeSend); err != nil {
+		return nil, err
+	}
+	acked, err := d.bus.PublishContinuations(ctx, messages)
+	if lost := failpoint.Hit(ctx, failpoint.SinkAfterSend); lost != nil {
+		return nil, lost
+	}
+	return acked, err
 }
 
 // again is when a failed delivery is tried again: as the receiver asked, or

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
@@ -103,7 +104,7 @@ func (d *Dispatcher) lookAt(ctx context.Context, signals []bus.Signal) {
 			keys[i] = store.TopicKey{Tenant: s.Tenant, Topic: s.Topic}
 		}
 		signals = signals[n:]
-		due, err := d.store.DueIn(ctx, keys)
+		due, err := d.dueIn(ctx, keys)
 		if err != nil {
 			// The sweep finds what this look would have found.
 			d.log.WarnContext(ctx, "topics could not be read, the sweep will", "topics", n, "err", err)
@@ -111,6 +112,13 @@ func (d *Dispatcher) lookAt(ctx context.Context, signals []bus.Signal) {
 		}
 		d.Dispatch(ctx, due)
 	}
+}
+
+func (d *Dispatcher) dueIn(ctx context.Context, keys []store.TopicKey) (store.Due, error) {
+	if err := failpoint.Hit(ctx, failpoint.LookBeforeRead); err != nil {
+		return store.Due{}, err
+	}
+	return d.store.DueIn(ctx, keys)
 }
 
 // Dispatch moves due rows on. What cannot be published now is due again at

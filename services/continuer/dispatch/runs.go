@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -28,7 +29,7 @@ func (d *Dispatcher) dispatchRuns(ctx context.Context, runs []store.DueRun) {
 		}
 	}
 	if len(hints) > 0 {
-		acked, err := d.bus.PublishRuns(ctx, hints)
+		acked, err := d.publishRuns(ctx, hints)
 		for _, h := range acked {
 			d.marks.hinted(h.Tenant, h.Call, h.Fence, h.Publish)
 			steps.done(hintID(h.Call, h.Fence, h.Publish))
@@ -38,6 +39,18 @@ func (d *Dispatcher) dispatchRuns(ctx context.Context, runs []store.DueRun) {
 		d.forget(runs)
 	}
 	d.tellCallers(ctx, calls)
+}
+
+// publishRuns gives those that the stream has.
+func (d *Dispatcher) publishRuns(ctx context.Context, hints []bus.RunHint) ([]bus.RunHint, error) {
+	if err := failpoint.Hit(ctx, failpoint.DispatchBeforePublish); err != nil {
+		return nil, err
+	}
+	acked, err := d.bus.PublishRuns(ctx, hints)
+	if lost := failpoint.Hit(ctx, failpoint.DispatchAfterPublish); lost != nil {
+		return nil, lost
+	}
+	return acked, err
 }
 
 func runID(r store.DueRun) string { return hintID(r.Call, r.Fence, int64(r.Published)) }
@@ -67,7 +80,7 @@ func (d *Dispatcher) tellCallers(ctx context.Context, calls []store.DueRun) {
 	if len(messages) == 0 {
 		return
 	}
-	acked, err := d.bus.PublishContinuations(ctx, messages)
+	acked, err := d.publish(ctx, messages)
 	for _, m := range acked {
 		r := byID[m.ID]
 		d.marks.hinted(r.Tenant, r.Call, r.Fence, int64(r.Published))

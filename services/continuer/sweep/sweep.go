@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/store"
 )
 
@@ -115,6 +116,9 @@ func (s *Sweeper) signal(ctx context.Context) (int, error) {
 	for i, c := range changes {
 		signals[i] = bus.Signal{Tenant: c.Tenant, Topic: c.Topic, Version: c.Version}
 	}
+	if err := failpoint.Hit(ctx, failpoint.SweepBeforeSignal); err != nil {
+		return 0, err
+	}
 	// With NATS away they stay owed.
 	_ = s.signals.PublishSignals(ctx, signals)
 	return len(changes), nil
@@ -123,6 +127,9 @@ func (s *Sweeper) signal(ctx context.Context) (int, error) {
 func (s *Sweeper) move(ctx context.Context) (int, error) {
 	due, err := s.store.DueAnywhere(ctx, unhinted, unclaimed, limit)
 	if err != nil {
+		return 0, err
+	}
+	if err := failpoint.Hit(ctx, failpoint.SweepBeforeDispatch); err != nil {
 		return 0, err
 	}
 	s.dispatch(ctx, due)

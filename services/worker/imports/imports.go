@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/services/worker/mcp"
 )
@@ -107,7 +108,9 @@ func (i *Importer) one(ctx context.Context, server model.MCPServer) {
 		for n, f := range found {
 			tools[n] = model.Tool{Tenant: server.Tenant, Definition: f.Definition(server)}
 		}
-		err = i.store.ImportTools(ctx, server, tools)
+		if err = failpoint.Hit(ctx, failpoint.ImportBefore); err == nil {
+			err = i.store.ImportTools(ctx, server, tools)
+		}
 	}
 	if err != nil && ctx.Err() == nil {
 		i.log.WarnContext(ctx, "an import could not be recorded", "tenant", server.Tenant, "server", server.Name, "err", err)

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/policy"
 	"github.com/countersign/countersign/pkg/step"
@@ -67,6 +68,9 @@ func (w *Worker) call(tenant model.TenantID, id model.CallID, traceparent string
 func (w *Worker) read(ctx context.Context, tenant model.TenantID, id model.CallID) (store.Prepared, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
+	if err := failpoint.Hit(ctx, failpoint.ReceiveBeforeRead); err != nil {
+		return store.Prepared{}, err
+	}
 	return w.store.Prepare(ctx, tenant, id)
 }
 
@@ -119,6 +123,9 @@ func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store
 	if w.hard.Err() != nil {
 		return &later{after: time.Second, why: w.hard.Err()}
 	}
+	if err := failpoint.Hit(ctx, failpoint.ClaimBefore); err != nil {
+		return err
+	}
 	token, begin := model.NewToken(), time.Now()
 	claimed, err := w.claim(ctx, tenant, p, token, begin)
 	if err != nil {
@@ -164,12 +171,10 @@ func notClaimed(err error) error {
 // run sends the call, within the tool's time, and not beyond the lease where
 // another attempt may follow it.
 func (w *Worker) run(ctx context.Context, p store.Prepared, ready tool.Ready, run *ownedRun) model.Result {
-	timeout := time.Duration(p.Definition.Timeout)
-	if run.left() < w.o.Lease/2 {
-		// The claim was found late: too little is left of its lease.
-		return model.Result{Kind: model.ResultNothingSent, Text: "the claim took too long"}
+	if err := w.mayBegin(ctx, run); err != nil {
+		return model.Result{Kind: model.ResultNothingSent, Text: err.Error()}
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(p.Definition.Timeout))
 	defer cancel()
 	stop := context.AfterFunc(w.hard, cancel)
 	defer stop()
@@ -182,6 +187,20 @@ func (w *Worker) run(ctx context.Context, p store.Prepared, ready tool.Ready, ru
 	at.End(notDone(result))
 	w.meters.ran(ctx, p.Call.Tool.Name, string(result.Kind), time.Since(begin))
 	return result
+}
+
+var errTooLate = errors.New("the claim took too long")
+
+// mayBegin is asked right before the first outside byte.
+func (w *Worker) mayBegin(ctx context.Context, run *ownedRun) error {
+	if err := failpoint.Hit(ctx, failpoint.RunBeforeCheck); err != nil {
+		return err
+	}
+	if run.left() < w.o.Lease/2 {
+		// The claim was found late: too little is left of its lease.
+		return errTooLate
+	}
+	return failpoint.Hit(ctx, failpoint.RunBeforeSend)
 }
 
 var errNotDone = errors.New("the tool is not known to have done it")
@@ -201,7 +220,11 @@ func (w *Worker) protect(ctx context.Context, ready tool.Ready, c tool.Call) (re
 			result = model.Result{Kind: model.ResultUnknown, Text: "The tool's executor failed while it ran."}
 		}
 	}()
-	return ready.Run(ctx, c)
+	result = ready.Run(ctx, c)
+	if lost := failpoint.Hit(ctx, failpoint.RunAfterEffect); lost != nil {
+		return model.Result{Kind: model.ResultUnknown, Text: lost.Error()}
+	}
+	return result
 }
 
 // finish commits the result. While the database is away it tries again until

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 )
@@ -119,7 +120,7 @@ func (w *Worker) renewTenant(tenant model.TenantID, runs []*ownedRun) {
 		renewals[i] = store.Renewal{Call: r.call, Fence: r.fence, Token: r.token}
 	}
 	begin := time.Now()
-	renewed, err := w.store.RenewLeases(ctx, tenant, renewals, w.o.Lease.Milliseconds())
+	renewed, err := w.renewLeases(ctx, tenant, renewals)
 	if err != nil {
 		w.log.Warn("leases could not be renewed", "runs", len(runs), "err", err)
 		for _, r := range runs {
@@ -140,4 +141,15 @@ func (w *Worker) renewTenant(tenant model.TenantID, runs []*ownedRun) {
 			r.lost()
 		}
 	}
+}
+
+func (w *Worker) renewLeases(ctx context.Context, tenant model.TenantID, renewals []store.Renewal) ([]store.Renewed, error) {
+	if err := failpoint.Hit(ctx, failpoint.RenewBefore); err != nil {
+		return nil, err
+	}
+	renewed, err := w.store.RenewLeases(ctx, tenant, renewals, w.o.Lease.Milliseconds())
+	if lost := failpoint.Hit(ctx, failpoint.RenewAfter); lost != nil {
+		return nil, lost
+	}
+	return renewed, err
 }
