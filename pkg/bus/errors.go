@@ -53,6 +53,9 @@ var dispositions = map[error]disposition{
 	model.ErrNotClaimable:         {Ack, 0},
 	model.ErrFenceLost:            {Ack, 0}, // a later attempt has a message of its own
 	model.ErrResultConflict:       {Ack, 0},
+	model.ErrAttemptMayBeAlive:    {Ack, 0},
+	model.ErrAlreadyResolved:      {Ack, 0},
+	model.ErrNotUnknown:           {Ack, 0},
 	model.ErrVersionUnknown:       {Nak, time.Second},
 	model.ErrUnavailable:          {Nak, 2 * time.Second},
 	model.ErrIllegalTransition:    {Term, 0}, // a fault of ours; the row keeps the truth and the sweep its watch

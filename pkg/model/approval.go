@@ -72,6 +72,15 @@ type Principal struct {
 // Has tells whether the principal has a role.
 func (p Principal) Has(r Role) bool { return slices.Contains(p.Roles, r) }
 
+// Actor names the principal in the audit: the person, and the key by which a
+// person acted.
+func (p Principal) Actor() string {
+	if p.OnBehalf {
+		return p.Subject + " by key:" + p.Key
+	}
+	return p.Subject
+}
+
 // MayDecide tells whether p may answer under r about a turn that requestedBy
 // asked for. The role alone is never enough where a policy names approvers,
 // and an empty list of approvers is nobody.

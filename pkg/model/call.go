@@ -81,11 +81,15 @@ type Call struct {
 	ResultDigest   []byte // SHA-256 over the recorded result, to know a repeated one
 	Uncertain      bool   // an attempt that was followed by another may have taken effect
 
+	Resolution  *Resolved // a person's word on an outcome that nobody knew, or nil
+	DuplicateOf CallID    // of a call that is being registered: see SuspectDuplicate
+
 	Approval *Approval // nil where nobody was asked
 
 	// Written by the transaction that holds the turn, never read back.
-	NewInput  []byte // an edit's input
-	NewOutput []byte // a result's output
+	NewInput  []byte    // an edit's input
+	NewOutput []byte    // a result's output
+	UnknownAt time.Time // when its outcome became unknown, in this very transaction
 	Changed   bool
 }
 
@@ -98,6 +102,7 @@ type CallTool struct {
 	Executor     Executor
 	MaxAttempts  int
 	KeyRetention time.Duration
+	Timeout      time.Duration
 }
 
 // Digest binds an approval to what was shown: SHA-256 over the tenant, the

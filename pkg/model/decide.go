@@ -137,11 +137,7 @@ func (t *Turn) verdict(c *Call, d Decision, now time.Time) {
 }
 
 func (t *Turn) auditDecision(c *Call, d Decision, action string, now time.Time) {
-	actor := d.By.Subject
-	if d.By.OnBehalf {
-		actor += " by key:" + d.By.Key
-	}
-	t.audit(AuditRecord{At: now, Actor: actor, Action: action, Channel: d.Channel,
+	t.audit(AuditRecord{At: now, Actor: d.By.Actor(), Action: action, Channel: d.Channel,
 		Call: c.ID, Approval: d.Approval, Detail: d.Reason, Digest: c.Digest})
 }
 

@@ -23,6 +23,9 @@ var (
 	ErrNotClaimable         = errors.New("the call cannot be claimed in its state")
 	ErrFenceLost            = errors.New("a later attempt or owner has taken over")
 	ErrResultConflict       = errors.New("another result of the same attempt is recorded already")
+	ErrAttemptMayBeAlive    = errors.New("the attempt whose outcome is not known may still be alive")
+	ErrAlreadyResolved      = errors.New("another resolution, or the tool's own result, stands")
+	ErrNotUnknown           = errors.New("the outcome of the call is not unknown")
 	ErrVersionUnknown       = errors.New("the asked version did not come in time")
 	ErrUnavailable          = errors.New("the database cannot be reached or is too busy")
 	ErrIllegalTransition    = errors.New("no such edge in the state machine")
@@ -33,6 +36,6 @@ var (
 var Sentinels = []error{
 	ErrNotFound, ErrNotPermitted, ErrInvalid, ErrTurnConflict, ErrMessageConflict, ErrTurnOpen, ErrTurnEnded,
 	ErrContinuationAccepted, ErrContinuationEnded, ErrDecisionIDReused, ErrAlreadyDecided, ErrApprovalClosed,
-	ErrCardStale, ErrNotClaimable, ErrFenceLost, ErrResultConflict, ErrVersionUnknown, ErrUnavailable,
-	ErrIllegalTransition,
+	ErrCardStale, ErrNotClaimable, ErrFenceLost, ErrResultConflict, ErrAttemptMayBeAlive,
+	ErrAlreadyResolved, ErrNotUnknown, ErrVersionUnknown, ErrUnavailable, ErrIllegalTransition,
 }

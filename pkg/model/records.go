@@ -24,6 +24,10 @@ type AttemptRecord struct {
 	Detail  string
 }
 
+// AttemptRefused is the outcome of an attempt whose result came after a person
+// had resolved the call. The others are a result's kind and "lease-lost".
+const AttemptRefused = "refused"
+
 // AuditRecord is one line of the audit: who, what, when, through which
 // channel, under which rule (I10).
 type AuditRecord struct {

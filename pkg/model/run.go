@@ -18,7 +18,8 @@ type Claim struct {
 
 // Claim starts the run: it is the commit after which the first outside byte
 // may be sent. A claim re-checks what was approved against what would run;
-// where they differ the call is stopped for good (I5), which is written
+// where they differ the call is stopped for good (I5), and so is another
+// attempt under a key that its tool may have forgotten (I4). Both are written
 // though [ErrNotClaimable] is returned.
 func (t *Turn) Claim(c *Call, claim Claim, now time.Time) error {
 	switch {
@@ -32,6 +33,10 @@ func (t *Turn) Claim(c *Call, claim Claim, now time.Time) error {
 		return ErrNotClaimable
 	case !bytes.Equal(claim.Definition, c.Tool.Definition):
 		t.Stop(c, "The tool's definition changed after it was approved. The tool did not run.", now)
+		t.settle(now)
+		return ErrNotClaimable
+	case c.Tool.Effect == EffectKeyed && c.Uncertain && !c.keyHolds(now):
+		t.Stop(c, "The tool may have forgotten the key under which it was tried.", now)
 		t.settle(now)
 		return ErrNotClaimable
 	}
@@ -77,18 +82,22 @@ func (r Result) Digest() []byte {
 
 // Finish records an attempt's end, guarded by its fence and token. The same
 // result again is nothing new. An unknown outcome accepts one late result of
-// its own fence. Errors: [ErrFenceLost] for any other attempt,
-// [ErrResultConflict] for another result of this one.
+// its own fence, the proof that nothing was sent included, until a person has
+// resolved it. Errors: [ErrFenceLost] for any other attempt,
+// [ErrResultConflict] for another result of this one, or after a resolution.
 func (t *Turn) Finish(c *Call, fence int64, token string, r Result, now time.Time) error {
 	switch {
 	case c.Fence != fence || c.ClaimToken != token:
 		return ErrFenceLost
+	case c.Resolution != nil:
+		t.refuseLate(c, r, now)
+		return ErrResultConflict
 	case c.ResultDigest != nil:
 		if !bytes.Equal(c.ResultDigest, r.Digest()) {
 			return ErrResultConflict
 		}
 		return nil
-	case c.Run == RunUnknown && (r.Kind == ResultUnknown || r.Kind == ResultNothingSent):
+	case c.Run == RunUnknown && (r.Kind == ResultUnknown || r.Kind == ResultNothingSent && c.Uncertain):
 		return nil
 	case c.Run != RunStarted && c.Run != RunUnknown:
 		return ErrFenceLost
@@ -104,6 +113,9 @@ func (t *Turn) Finish(c *Call, fence int64, token string, r Result, now time.Tim
 	case ResultNothingSent:
 		t.retryUnsent(c, r.Text, now)
 	default:
+		if now.Before(c.LeaseUntil) {
+			c.LeaseUntil = now // its owner is done with it
+		}
 		t.lose(c, r.Text, now)
 	}
 	t.settle(now)
@@ -143,20 +155,28 @@ func (t *Turn) lose(c *Call, text string, now time.Time) {
 	case e == EffectRead:
 		t.conclude(c, RunFailed, CallOutputError, text+" It was tried as often as allowed.", Result{Kind: ResultFailed, Text: text})
 	default:
-		t.moveRun(c, RunUnknown)
-		c.Outcome, c.ErrorText = OutcomeUnknown, text
+		t.doubt(c, text, now)
 	}
 }
 
+// doubt leaves a run whose outcome nobody knows to its late result, or to a
+// person. Its lease stays on the row: it says how long the attempt may be
+// alive.
+func (t *Turn) doubt(c *Call, text string, now time.Time) {
+	t.moveRun(c, RunUnknown)
+	c.Outcome, c.ErrorText, c.UnknownAt = OutcomeUnknown, text, now
+	t.audit(AuditRecord{At: now, Action: "call.outcome-unknown", Call: c.ID, Detail: text, Digest: c.Digest})
+}
+
 // retryUnsent follows an attempt that proved that nothing was sent, which
-// makes another one safe whatever the effect.
+// makes another one safe whatever the effect. Once the run is given up as
+// unknown, the proof ends it.
 func (t *Turn) retryUnsent(c *Call, text string, now time.Time) {
 	switch {
-	case t.Ended == "" && int(c.Fence) < c.Tool.MaxAttempts:
+	case c.Run == RunStarted && t.Ended == "" && int(c.Fence) < c.Tool.MaxAttempts:
 		t.requeue(c, now)
 	case c.Uncertain:
-		t.moveRun(c, RunUnknown)
-		c.Outcome, c.ErrorText = OutcomeUnknown, text
+		t.doubt(c, text, now)
 	default:
 		r := Result{Kind: ResultFailed, Text: "The tool could not be reached. It did not run: " + text}
 		t.conclude(c, RunFailed, CallOutputError, r.Text, r)

@@ -22,6 +22,7 @@ type Topic struct {
 	Counters TopicCounters
 	Last     TopicStatus // of the turn that ended last: done, aborted or error
 	Messages int64       // the next message's place
+	Unknowns int         // calls whose outcome is, or once was, unknown
 }
 
 // TopicCounters count a topic's turns by state. They change by what a

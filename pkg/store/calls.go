@@ -18,6 +18,15 @@ type CallView struct {
 	Message  model.MessageID
 	Output   []byte
 	Attempts []Attempt
+	Earlier  *Earlier // the call that it may repeat, or nil
+}
+
+// Earlier is a call that another may repeat, as it stands now.
+type Earlier struct {
+	Call       model.CallID
+	State      model.CallState
+	Run        model.RunState
+	Resolution model.ResolutionOutcome // "" where no person resolved it
 }
 
 // Attempt is one try of a run.
@@ -26,7 +35,7 @@ type Attempt struct {
 	Worker     string
 	StartedAt  time.Time
 	FinishedAt time.Time // zero while it runs
-	Outcome    string    // "", or a result's kind, or lease-lost
+	Outcome    string    // "", or a result's kind, or lease-lost, or refused
 	Detail     string
 }
 
@@ -64,7 +73,7 @@ func (s *Store) Call(ctx context.Context, tenant model.TenantID, id model.CallID
 }
 
 const selectCall = `
-	select ` + callColumns + `, topic_id, message_id, output
+	select ` + callColumns + `, topic_id, message_id, coalesce(duplicate_of::text, ''), output
 	  from calls
 	 where tenant_id = $1 and call_id = ($2::text)::uuid`
 
@@ -76,18 +85,25 @@ const selectAttempts = `
 
 // Calls lists calls, oldest first, without their attempts and outputs.
 func (s *Store) Calls(ctx context.Context, tenant model.TenantID, f CallFilter) ([]CallView, error) {
-	return s.calls(ctx, selectCalls, tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit)
+	query := selectCalls + orderCalls
+	if f.Run == model.RunUnknown {
+		// The few that need a person have an index of their own.
+		query = selectCalls + ` and run = 'outcome-unknown'` + orderCalls
+	}
+	return s.calls(ctx, query, tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit)
 }
 
 const selectCalls = `
-	select ` + callColumns + `, topic_id, message_id, null::bytea
+	select ` + callColumns + `, topic_id, message_id, coalesce(duplicate_of::text, ''), null::bytea
 	  from calls
 	 where tenant_id = $1
 	   and ($2 = '' or state = $2)
 	   and ($3 = '' or run = $3)
 	   and ($4 = '' or executor = $4)
 	   and ($5 = '' or topic_id = $5)
-	   and ($6 = '' or call_id > nullif($6, '')::uuid)
+	   and ($6 = '' or call_id > nullif($6, '')::uuid)`
+
+const orderCalls = `
 	 order by calls.call_id
 	 limit $7`
 
@@ -97,11 +113,18 @@ func (s *Store) calls(ctx context.Context, query string, args ...any) ([]CallVie
 		return nil, unavailable(err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c CallView, err error) {
-		c.Call, c.Turn, err = scanCall(row, &c.Topic, &c.Message, &c.Output)
+		var earlier model.CallID
+		c.Call, c.Turn, err = scanCall(row, &c.Topic, &c.Message, &earlier, &c.Output)
+		if earlier != "" {
+			c.Earlier = &Earlier{Call: earlier}
+		}
 		return c, err
 	})
 	if err != nil {
 		return nil, unavailable(err)
+	}
+	if err := s.attachUnknowns(ctx, args[0], out); err != nil {
+		return nil, err
 	}
 	return out, s.attachApprovals(ctx, args[0], out)
 }

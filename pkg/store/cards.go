@@ -22,6 +22,7 @@ type Card struct {
 	Definition  json.RawMessage // the stored definition, or nil
 	Version     int64           // the turn's: the topic's version at its last change
 	Approvers   []string        // who has approved the card as it stands
+	Earlier     *Earlier        // the call that it may repeat, or nil
 }
 
 // CardFilter selects cards; empty fields select all.
@@ -96,17 +97,17 @@ func (s *Store) cards(ctx context.Context, query string, args ...any) ([]Card, e
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]*model.Call{}
+	byID := map[string]CallView{}
 	for _, c := range calls {
-		byID[string(c.ID)] = c.Call
+		byID[string(c.ID)] = c
 	}
 	for i, id := range ids {
-		out[i].Call = byID[id]
+		out[i].Call, out[i].Earlier = byID[id].Call, byID[id].Earlier
 	}
 	return out, nil
 }
 
 const selectCallsByID = `
-	select ` + callColumns + `, topic_id, message_id, null::bytea
+	select ` + callColumns + `, topic_id, message_id, coalesce(duplicate_of::text, ''), null::bytea
 	  from calls
 	 where tenant_id = $1 and call_id = any($2::uuid[])`

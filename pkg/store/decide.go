@@ -55,7 +55,9 @@ func (s *Store) decideAll(ctx context.Context, tenant model.TenantID, items []de
 		if err != nil {
 			return err
 		}
-		d.fillTopics(out)
+		for i := range out {
+			out[i].value.Topic = d.topicOf(out[i].value.Turn)
+		}
 		s.changed(d.changes())
 		return nil
 	})
@@ -158,33 +160,33 @@ func (d *decider) one(t *model.Turn, it decideItem) outcome[Decided] {
 
 // readTopics reads the topics of answers that changed nothing; those that the
 // transaction changes are known from its own update.
-func (d *decider) readTopics(b *pgx.Batch) {
+func (u *unit) readTopics(b *pgx.Batch) {
 	var untouched []string
-	for _, t := range d.turns {
+	for _, t := range u.turns {
 		if !t.Changed {
 			untouched = append(untouched, string(t.Topic))
 		}
 	}
 	if len(untouched) > 0 {
-		b.Queue(selectTopicsSeen, d.tenant, untouched).Query(d.scanTopicsRead)
+		b.Queue(selectTopicsSeen, u.tenant, untouched).Query(u.scanTopicsRead)
 	}
 }
 
 const selectTopicsSeen = `
-	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
+	select ` + topicColumns + `
 	  from topics
 	 where tenant_id = $1 and topic_id = any($2::text[])`
 
-func (d *decider) fillTopics(out []outcome[Decided]) {
-	for i := range out {
-		t := out[i].value.Turn
-		if t == nil {
-			continue
-		}
-		if topic := d.topics[t.Topic]; topic != nil {
-			out[i].value.Topic = *topic
-		} else if topic := d.seen[t.Topic]; topic != nil {
-			out[i].value.Topic = *topic
-		}
+// topicOf is the topic of a turn after the transaction, for its answer.
+func (u *unit) topicOf(t *model.Turn) model.Topic {
+	if t == nil {
+		return model.Topic{}
 	}
+	if topic := u.topics[t.Topic]; topic != nil {
+		return *topic
+	}
+	if topic := u.seen[t.Topic]; topic != nil {
+		return *topic
+	}
+	return model.Topic{}
 }

@@ -27,7 +27,7 @@ func (n *inserts) queue(b *pgx.Batch, tenant model.TenantID) {
 	}
 	if c := &n.calls; len(c.ids) > 0 {
 		b.Queue(insertCalls, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
-			c.definitions, c.effects, c.executors, c.maxAttempts, c.retentions, c.dynamic, c.extras, c.states, c.outcomes,
+			c.definitions, c.effects, c.executors, c.maxAttempts, c.retentions, c.timeouts, c.dynamic, c.extras, c.states, c.outcomes,
 			c.errors, c.allowedBy, c.inputs, c.digests, c.runs, c.queued, c.polled)
 	}
 	if a := &n.approvals; len(a.ids) > 0 {
@@ -132,7 +132,7 @@ type callColumnsNew struct {
 	effects, executors, states, outcomes, errors, allowedBy   []string
 	runs                                                      []string
 	parts, maxAttempts                                        []int
-	retentions                                                []int64
+	retentions, timeouts                                      []int64
 	dynamic                                                   []bool
 	definitions, extras, inputs, digests                      [][]byte
 	queued                                                    []*time.Time
@@ -141,15 +141,15 @@ type callColumnsNew struct {
 
 const insertCalls = `
 	insert into calls (tenant_id, call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect,
-	                   executor, max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by,
+	                   executor, max_attempts, key_retention_ms, timeout_ms, dynamic, extra, state, outcome, error_text, allowed_by,
 	                   input, digest, run, queued_at, polled, not_before)
 	select $1, d.*, d.queued_at
 	  from unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[],
-	              $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::boolean[], $16::bytea[],
-	              $17::text[], $18::text[], $19::text[], $20::text[], $21::bytea[], $22::bytea[], $23::text[], $24::timestamptz[],
-	              $25::boolean[])
+	              $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::bigint[], $16::boolean[], $17::bytea[],
+	              $18::text[], $19::text[], $20::text[], $21::text[], $22::bytea[], $23::bytea[], $24::text[], $25::timestamptz[],
+	              $26::boolean[])
 	       as d (call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect, executor,
-	             max_attempts, key_retention_ms, dynamic, extra, state, outcome, error_text, allowed_by, input, digest, run,
+	             max_attempts, key_retention_ms, timeout_ms, dynamic, extra, state, outcome, error_text, allowed_by, input, digest, run,
 	             queued_at, polled)`
 
 type approvalColumnsNew struct {
@@ -182,6 +182,7 @@ func (n *callColumnsNew) add(t *model.Turn, c *model.Call, from *NewCall) {
 	n.tools, n.servers, n.definitions = append(n.tools, c.Tool.Name), append(n.servers, c.Tool.Server), append(n.definitions, c.Tool.Definition)
 	n.effects, n.executors = append(n.effects, string(c.Tool.Effect)), append(n.executors, string(c.Tool.Executor))
 	n.maxAttempts, n.retentions = append(n.maxAttempts, c.Tool.MaxAttempts), append(n.retentions, c.Tool.KeyRetention.Milliseconds())
+	n.timeouts = append(n.timeouts, c.Tool.Timeout.Milliseconds())
 	n.dynamic, n.extras = append(n.dynamic, from.Dynamic), append(n.extras, from.Extra)
 	n.states, n.outcomes = append(n.states, string(c.State)), append(n.outcomes, string(c.Outcome))
 	n.errors, n.allowedBy = append(n.errors, c.ErrorText), append(n.allowedBy, c.AllowedBy)

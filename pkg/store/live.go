@@ -44,6 +44,9 @@ func (s *Store) FinishLive(ctx context.Context, tenant model.TenantID, e Ending)
 			refused = model.ErrNotFound
 			return nil
 		}
+		if err := f.readSuspects(ctx, t, f.seen); err != nil {
+			return err
+		}
 		out.Turn, out.Topic = turn, *f.seen[turn.Topic]
 		if out.Created, refused = f.judge(turn); refused != nil || !out.Created {
 			return nil
@@ -102,7 +105,7 @@ const selectLive = `
 	 where t.tenant_id = $1 and t.turn_id = ($2::text)::uuid`
 
 const selectTopicOfTurn = `
-	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
+	select ` + topicColumns + `
 	  from topics
 	 where tenant_id = $1 and topic_id = (select topic_id from turns where tenant_id = $1 and turn_id = ($2::text)::uuid)`
 
@@ -121,7 +124,7 @@ func (f *finisher) judge(t *model.Turn) (bool, error) {
 	if len(f.used) > 0 {
 		return false, &DuplicateToolCall{f.used[0]}
 	}
-	t.Calls = append(t.Calls, f.admit(e.Calls, e.Expiry)...)
+	t.Calls = append(t.Calls, f.admit(t.Topic, e.Calls, e.Expiry)...)
 	t.Finalize(f.now)
 	t.AuditRegistration(e.Actor, e.Channel, f.now)
 	return true, nil

@@ -87,6 +87,9 @@ func (s *Store) registerAll(ctx context.Context, tenant model.TenantID, items []
 		if r.again {
 			return errRepeat
 		}
+		if err := r.readSuspects(ctx, t, r.topics); err != nil {
+			return err
+		}
 		out = r.judge()
 		changed, err := r.dirty()
 		if err != nil || !changed {
@@ -299,7 +302,7 @@ func (r *registrar) insert(it *registerItem, topic *model.Topic, message model.M
 		hold.Until = r.now.Add(hold.Lease)
 		turn.Hold = &hold
 	}
-	turn.Calls = r.admit(it.Calls, it.Expiry)
+	turn.Calls = r.admit(it.Topic, it.Calls, it.Expiry)
 	r.turns[turn.ID], r.fresh[turn.ID] = &turn, true
 	turn.Begin(r.now)
 	turn.AuditRegistration(it.Actor, it.Channel, r.now)
@@ -307,13 +310,15 @@ func (r *registrar) insert(it *registerItem, topic *model.Topic, message model.M
 	return &turn
 }
 
-// admit gives the calls of a registration their times. What refused one may
-// quote its input, in which anything can stand.
-func (u *unit) admit(calls []NewCall, expiry time.Duration) []*model.Call {
+// admit gives the calls of a registration their times, and asks about those
+// that may repeat another. What refused one may quote its input, in which
+// anything can stand.
+func (u *unit) admit(topic model.TopicID, calls []NewCall, expiry time.Duration) []*model.Call {
 	out := make([]*model.Call, len(calls))
 	for i := range calls {
 		c := calls[i].Call
 		c.ErrorText = storable(c.ErrorText)
+		u.suspect(topic, &c, calls[i].Input)
 		if c.Approval != nil {
 			a := *c.Approval
 			a.RequestedAt, a.ExpiresAt = u.now, u.now.Add(expiry)

@@ -29,7 +29,7 @@ const insertTopics = `
 	    on conflict do nothing`
 
 const selectTopicsLocked = `
-	select topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages
+	select ` + topicColumns + `
 	  from topics
 	 where tenant_id = $1 and topic_id = any($2::text[])
 	 order by topic_id

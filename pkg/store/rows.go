@@ -46,6 +46,15 @@ func scanTurn(row pgx.Row, more ...any) (*model.Turn, error) {
 	return &t, nil
 }
 
+const topicColumns = `topic_id, version, streaming, awaiting, attention, executing, continuing, failed, last, messages, unknowns`
+
+func scanTopic(row pgx.Row) (t model.Topic, err error) {
+	c := &t.Counters
+	err = row.Scan(&t.ID, &t.Version, &c.Streaming, &c.Awaiting, &c.Attention, &c.Executing, &c.Continuing, &c.Failed,
+		&t.Last, &t.Messages, &t.Unknowns)
+	return t, err
+}
+
 const continuationColumns = `turn_id::text, state, generation, ready_at, coalesce(accepted_by::text, '')`
 
 func scanContinuation(row pgx.Row) (turn model.TurnID, c *model.Continuation, err error) {
@@ -56,24 +65,29 @@ func scanContinuation(row pgx.Row) (turn model.TurnID, c *model.Continuation, er
 
 const callColumns = `call_id::text, turn_id::text, part, tool_call_id, tool, server, definition, effect, executor, max_attempts,
 	key_retention_ms, state, outcome, error_text, allowed_by, digest, edited, run, fence, claim_token, worker, lease_until,
-	queued_at, not_before, first_started_at, result_digest, uncertain`
+	queued_at, not_before, first_started_at, result_digest, uncertain, timeout_ms, resolution`
 
-// scanCall reads callColumns, and after them what more a query selects.
+// scanCall reads callColumns, and after them what more a query selects. Of a
+// resolution it reads the outcome alone; scanResolutions reads the rest.
 func scanCall(row pgx.Row, more ...any) (*model.Call, model.TurnID, error) {
 	var (
 		c                                 model.Call
 		turn                              model.TurnID
-		retention                         int64
+		retention, timeout                int64
+		resolution                        model.ResolutionOutcome
 		lease, queued, notBefore, started *time.Time
 	)
 	err := row.Scan(append([]any{&c.ID, &turn, &c.Part, &c.ToolCallID, &c.Tool.Name, &c.Tool.Server, &c.Tool.Definition,
 		&c.Tool.Effect, &c.Tool.Executor, &c.Tool.MaxAttempts, &retention, &c.State, &c.Outcome, &c.ErrorText, &c.AllowedBy,
 		&c.Digest, &c.Edited, &c.Run, &c.Fence, &c.ClaimToken, &c.Worker, &lease, &queued, &notBefore, &started,
-		&c.ResultDigest, &c.Uncertain}, more...)...)
+		&c.ResultDigest, &c.Uncertain, &timeout, &resolution}, more...)...)
 	if err != nil {
 		return nil, "", err
 	}
-	c.Tool.KeyRetention = milliseconds(retention)
+	c.Tool.KeyRetention, c.Tool.Timeout = milliseconds(retention), milliseconds(timeout)
+	if resolution != "" {
+		c.Resolution = &model.Resolved{Outcome: resolution}
+	}
 	c.LeaseUntil, c.QueuedAt, c.NotBefore, c.FirstStartedAt = instant(lease), instant(queued), instant(notBefore), instant(started)
 	return &c, turn, nil
 }

@@ -27,12 +27,15 @@ func (u *unit) save(b *pgx.Batch, touch bool) {
 	}
 	if u.inserts != nil {
 		u.inserts.queue(b, u.tenant)
+		u.saveDuplicates(b)
 	}
 	existing := slices.DeleteFunc(slices.Clone(changed), func(t *model.Turn) bool { return u.fresh[t.ID] })
 	if touch {
 		u.saveTurns(b, existing)
 	}
 	u.saveCalls(b, existing)
+	u.saveUnknowns(b, existing)
+	u.saveResolutions(b, existing)
 	u.saveApprovals(b, existing)
 	u.saveContinuations(b, changed)
 	u.saveRecords(b)
@@ -96,7 +99,8 @@ const updateTopics = `
 	  from unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::text[], $10::bigint[])
 	       as d (topic_id, streaming, awaiting, attention, executing, continuing, failed, last, messages)
 	 where t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])
-	returning t.topic_id, t.version, t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed, t.last, t.messages`
+	returning t.topic_id, t.version, t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed, t.last, t.messages,
+	          t.unknowns`
 
 func (u *unit) scanTopics(rows pgx.Rows) error {
 	for rows.Next() {
@@ -120,13 +124,6 @@ func (u *unit) scanTopicsRead(rows pgx.Rows) error {
 		u.seen[t.ID] = &t
 	}
 	return rows.Err()
-}
-
-func scanTopic(row pgx.Row) (t model.Topic, err error) {
-	c := &t.Counters
-	err = row.Scan(&t.ID, &t.Version, &c.Streaming, &c.Awaiting, &c.Attention, &c.Executing, &c.Continuing, &c.Failed,
-		&t.Last, &t.Messages)
-	return t, err
 }
 
 // changes lists the topics that the transaction gave a new version.

@@ -22,6 +22,7 @@ type Store struct {
 	decide   *batcher[decideItem, Decided]
 	claim    *batcher[claimItem, Claimed]
 	finish   *batcher[finishItem, Finished]
+	resolve  *batcher[resolveItem, ResolvedCall]
 	prepare  *batcher[prepareItem, Prepared]
 
 	changed func([]Change)
@@ -68,6 +69,7 @@ func New(url string, o Options) (*Store, error) {
 	s.decide = newBatcher("decide", m, s.decideAll)
 	s.claim = newBatcher("claim", m, s.claimAll)
 	s.finish = newBatcher("finish", m, s.finishAll)
+	s.resolve = newBatcher("resolve", m, s.resolveAll)
 	s.prepare = newBatcher("prepare", m, s.prepareAll)
 	return s, nil
 }
@@ -127,6 +129,7 @@ func (s *Store) Close() {
 	s.decide.close()
 	s.claim.close()
 	s.finish.close()
+	s.resolve.close()
 	s.prepare.close()
 	s.pool.Close()
 	s.hot.Close()

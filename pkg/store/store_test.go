@@ -54,7 +54,8 @@ func putTool(t *testing.T, s *Store, name string, effect model.Effect) model.Cal
 	if err != nil {
 		t.Fatal(err)
 	}
-	return model.CallTool{Name: name, Definition: hash, Effect: effect, Executor: model.ExecutorWorker, MaxAttempts: 3, KeyRetention: time.Hour}
+	return model.CallTool{Name: name, Definition: hash, Effect: effect, Executor: model.ExecutorWorker, MaxAttempts: 3, KeyRetention: time.Hour,
+		Timeout: time.Second}
 }
 
 // asking is a call about which a person is asked.

@@ -22,7 +22,8 @@ type unit struct {
 	ended  map[model.TopicID]model.TopicStatus // of the turn that ended last in this transaction
 	seen   map[model.TopicID]*model.Topic      // topics as they were read, not locked; for answers alone
 
-	inserts *inserts // of a transaction that makes turns or calls; else nil
+	inserts  *inserts                    // of a transaction that makes turns or calls; else nil
+	suspects map[repeatable]model.CallID // calls that new ones may repeat; nil where there is none
 }
 
 func newUnit(tenant model.TenantID) *unit {

@@ -83,6 +83,7 @@ create table topics (
     failed      int not null default 0 check (failed >= 0),
     last        text not null default '' check (last in ('', 'done', 'aborted', 'error')),
     messages    bigint not null default 0,
+    unknowns    int not null default 0,            -- calls whose outcome is, or once was, unknown
     created_at  timestamptz not null default clock_timestamp(),
     updated_at  timestamptz not null default clock_timestamp(),
     primary key (tenant_id, topic_id)
@@ -167,6 +168,7 @@ create table calls (
     executor          text not null check (executor in ('worker', 'caller')),
     max_attempts      int not null,
     key_retention_ms  bigint not null,
+    timeout_ms        bigint not null,
     dynamic           boolean not null default false,
     extra             bytea,                       -- the part's other fields, a JSON object
     state             text not null check (state in ('input-streaming', 'input-available', 'approval-requested',
@@ -193,6 +195,13 @@ create table calls (
     published         int not null default 0,      -- hints sent for this queueing
     published_at      timestamptz,
     polled            boolean not null default false, -- its caller polls; no hint is ever owed
+    unknown_at        timestamptz,                 -- when its outcome became unknown, though it may be known by now
+    duplicate_of      uuid,                        -- an earlier call of the topic that it may repeat
+    resolution        text not null default '' check (resolution in ('', 'happened', 'did-not-happen', 'closed')),
+    evidence          text not null default '',
+    resolved_by       text not null default '',
+    resolved_channel  text not null default '',
+    resolved_at       timestamptz,
     created_at        timestamptz not null default clock_timestamp(),
     primary key (tenant_id, call_id),
     -- Unique within the message: register sees to it under the topic's lock.
@@ -202,11 +211,18 @@ create table calls (
     foreign key (tenant_id, turn_id) references turns,
     constraint calls_started_has_lease check (run <> 'started' or (lease_until is not null and claim_token <> '')),
     constraint calls_settled_runs_are_over check (state not in ('output-available', 'output-denied') or run not in ('queued', 'started')),
-    constraint calls_denied_never_ran check (state <> 'output-denied' or (run = '' and fence = 0))
+    constraint calls_denied_never_ran check (state <> 'output-denied' or (run = '' and fence = 0)),
+    foreign key (tenant_id, duplicate_of) references calls (tenant_id, call_id),
+    constraint calls_resolution_is_complete check ((resolution = '') = (resolved_at is null)
+                                                   and (resolution = '') = (resolved_by = '')),
+    constraint calls_resolution_is_their_end check (resolution = '' or run = case resolution
+        when 'happened' then 'succeeded' when 'did-not-happen' then 'failed' else 'closed' end)
 ) with (fillfactor = 70);
 create index calls_queued on calls (queued_at) where run = 'queued' and not polled;
 create index calls_of_callers on calls (queued_at) where run = 'queued' and executor = 'caller';
 create index calls_started on calls (lease_until) where run = 'started';
+create index calls_unresolved on calls (tenant_id, call_id) where run = 'outcome-unknown';
+create index calls_once_unknown on calls (tenant_id, topic_id) where unknown_at is not null;
 
 create table approvals (
     tenant_id     text not null,
@@ -354,6 +370,13 @@ begin
         using errcode = 'check_violation', constraint = 'verdict_is_final';
 end $$;
 
+-- A person's resolution is final as well.
+create function refuse_change_of_resolution() returns trigger language plpgsql as $$
+begin
+    raise exception 'the resolution of call % is final', old.call_id
+        using errcode = 'check_violation', constraint = 'resolution_is_final';
+end $$;
+
 create function refuse_change() returns trigger language plpgsql as $$
 begin
     raise exception '% only grows: % refused', tg_table_name, lower(tg_op)
@@ -373,6 +396,9 @@ create trigger approvals_verdict_is_final before update on approvals for each ro
     when (old.state <> 'requested' and (old.reason, old.decided_by, old.decided_at, old.decision_id)
           is distinct from (new.reason, new.decided_by, new.decided_at, new.decision_id))
     execute function refuse_change_of_verdict();
+create trigger calls_resolution_is_final
+    before update of resolution, evidence, resolved_by, resolved_channel, resolved_at on calls for each row
+    when (old.resolution <> '') execute function refuse_change_of_resolution();
 create trigger decisions_only_grow before update or delete on decisions for each row
     execute function refuse_change();
 create trigger audit_only_grows before update or delete on audit for each row
@@ -381,4 +407,4 @@ create trigger audit_only_grows before update or delete on audit for each row
 -- +goose Down
 drop table audit, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
     policies, tools, mcp_servers, tool_definitions, keys, signing_secrets, tenants;
-drop function legal_edges, guard, refuse_change_of_verdict, refuse_change;
+drop function legal_edges, guard, refuse_change_of_verdict, refuse_change_of_resolution, refuse_change;

@@ -47,7 +47,8 @@ func (j judge) call(t *toolCall, place int) store.NewCall {
 // tool is what a call keeps of its tool. One that nobody defined is unsafe.
 func (j judge) tool(name string, row store.ToolRow, known bool) model.CallTool {
 	if !known {
-		return model.CallTool{Name: name, Effect: model.EffectUnsafe, Executor: j.executor, MaxAttempts: model.DefaultMaxAttempts}
+		return model.CallTool{Name: name, Effect: model.EffectUnsafe, Executor: j.executor, MaxAttempts: model.DefaultMaxAttempts,
+			Timeout: model.DefaultToolTimeout}
 	}
 	d := row.Definition
 	executor := d.Executor
@@ -56,7 +57,7 @@ func (j judge) tool(name string, row store.ToolRow, known bool) model.CallTool {
 	}
 	return model.CallTool{
 		Name: d.Name, Server: d.Server, Definition: row.Hash, Effect: d.Effect, Executor: executor,
-		MaxAttempts: d.MaxAttempts, KeyRetention: time.Duration(d.KeyRetention),
+		MaxAttempts: d.MaxAttempts, KeyRetention: time.Duration(d.KeyRetention), Timeout: time.Duration(d.Timeout),
 	}
 }
 

@@ -50,6 +50,14 @@ type MessagesRequest struct {
 	Reply     bool             `json:"reply,omitzero" doc:"Ask the topic's model sink to answer. Not available in this version."`
 }
 
+// ResolutionRequest is what a person found out about a call whose outcome is
+// unknown.
+type ResolutionRequest struct {
+	Outcome  string         `json:"outcome" enum:"happened,did-not-happen,closed" doc:"closed: nobody can find out."`
+	Output   strictjson.Raw `json:"output,omitzero" doc:"With happened: what the tool would have answered, any JSON value."`
+	Evidence string         `json:"evidence,omitzero" maxLength:"4000" doc:"How it is known. With happened it must be there; the model is told."`
+}
+
 // DecisionRequest is a person's answer to a card.
 type DecisionRequest struct {
 	Approved     *bool          `json:"approved"`

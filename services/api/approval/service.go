@@ -24,6 +24,7 @@ type Store interface {
 	AppendMessages(ctx context.Context, tenant model.TenantID, topic model.TopicID, messages []store.NewMessage, while store.WhileOpen) (store.Appended, error)
 	Card(ctx context.Context, tenant model.TenantID, id model.ApprovalID) (store.Card, error)
 	Decide(ctx context.Context, tenant model.TenantID, d model.Decision) (store.Decided, error)
+	Resolve(ctx context.Context, tenant model.TenantID, call model.CallID, r model.Resolution) (store.ResolvedCall, error)
 }
 
 // Service is the use cases. It is safe for concurrent use.
@@ -62,9 +63,4 @@ type Origin struct {
 }
 
 // Actor names who did it, and the key by which a person did.
-func (o Origin) Actor() string {
-	if o.By.OnBehalf {
-		return o.By.Subject + " by key:" + o.By.Key
-	}
-	return o.By.Subject
-}
+func (o Origin) Actor() string { return o.By.Actor() }

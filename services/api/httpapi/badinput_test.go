@@ -330,7 +330,6 @@ func TestQueriesAreStrictToo(t *testing.T) {
 		{"later: endpoints", call{path: "/v1/endpoints"}, 404, "not-available", ""},
 		{"later: chat", call{method: http.MethodPost, path: "/api/chat", body: `{}`}, 404, "not-available", ""},
 		{"later: chunks", call{method: http.MethodPost, path: "/v1/topics/t/turns/x/chunks", body: `{}`}, 404, "not-available", ""},
-		{"later: resolution", call{method: http.MethodPost, path: "/v1/calls/x/resolution", body: `{}`}, 404, "not-available", ""},
 	})
 	got := s.do(call{method: http.MethodPatch, path: "/v1/topics/t"})
 	if got.header.Get("Allow") != "GET" {

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
@@ -29,6 +31,10 @@ type Problem struct {
 	Turn     *view.Turn `json:"turn,omitzero" doc:"The turn that is in the way, with its continuation."`
 	Call     *view.Call `json:"call,omitzero" doc:"The call as it is now."`
 	State    string     `json:"state,omitzero" doc:"In which state the thing is that the request wanted in another."`
+
+	ResolvableAt time.Time `json:"resolvableAt,omitzero" doc:"From when the call can be resolved."`
+
+	retryAfter time.Duration // 0: as long as the kind of problem wants
 }
 
 // ProblemError is one thing that is wrong with a request.
@@ -123,7 +129,10 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 		a.Log.ErrorContext(r.Context(), "a request failed", "route", r.Pattern, "status", p.Status, "err", err)
 	}
 	if p.Status == http.StatusTooManyRequests || p.Status == http.StatusServiceUnavailable {
-		w.Header().Set("Retry-After", strconv.Itoa(retryAfter))
+		p.retryAfter = retryAfter
+	}
+	if p.retryAfter > 0 {
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(p.retryAfter.Seconds()))))
 	}
 	if p.Status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="countersign"`)
@@ -135,8 +144,8 @@ func (a *API) fail(w http.ResponseWriter, r *http.Request, err error) {
 	writeRaw(w, p.Status, "application/problem+json", out)
 }
 
-// retryAfter is in how many seconds asking again may help.
-const retryAfter = 1
+// retryAfter is when asking again may help, where nobody knows better.
+const retryAfter = time.Second
 
 func (a *API) writeJSON(w http.ResponseWriter, r *http.Request, status int, body any) {
 	if body == nil {

@@ -216,7 +216,7 @@ var notAvailable = []string{
 	"/api/chat", "/api/chat/{id}/stream",
 	"/v1/topics/{topic}/turns/{turn}/chunks",
 	"/v1/endpoints", "/v1/endpoints/{name}", "/v1/grants", "/v1/grants/{name}",
-	"/v1/audit", "/v1/audit/verify", "/v1/calls/{call}/resolution",
+	"/v1/audit", "/v1/audit/verify",
 }
 
 func (a *API) unavailableHere(w http.ResponseWriter, r *http.Request) { a.fail(w, r, errNotAvailable) }

@@ -45,6 +45,7 @@ func (a *API) conversation() []route {
 		write[claimRequest, ClaimAnswer](post, "/v1/calls/{call}/claim", backend, is200, "Start a call that the backend runs itself", a.claimCall),
 		write[heartbeatRequest, HeartbeatAnswer](post, "/v1/calls/{call}/heartbeat", backend, is200, "Renew a claimed call's lease", a.heartbeatCall),
 		write[resultRequest, ResultAnswer](post, "/v1/calls/{call}/result", backend, is200, "End a claimed call", a.resultOfCall),
+		write[approval.ResolutionRequest, ResolutionAnswer](post, "/v1/calls/{call}/resolution", anybody, is200, "Say what became of a call whose outcome is unknown", a.resolveCall),
 
 		read[Page[view.Continuation]](get, "/v1/continuations", anybody, paging, "List continuations", a.listContinuations).with("state", "topic", "wait", "minVersion"),
 		write[redriveRequest, RedriveAnswer](post, "/v1/continuations/{continuation}/redrive", operators, is200, "Deliver a failed continuation again", a.redrive),

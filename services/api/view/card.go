@@ -29,6 +29,7 @@ type Card struct {
 	Rule          Rule                `json:"rule"`
 	ApprovedBy    []string            `json:"approvedBy,omitzero" doc:"Who has approved it as it stands, while more approvers are needed."`
 	Reason        string              `json:"reason,omitzero" doc:"Why it was closed without a verdict."`
+	Repeats       *Earlier            `json:"possibleDuplicateOf,omitzero" doc:"An earlier call of the topic with the same tool and input whose outcome is, or once was, unknown: approving may do the same thing twice."`
 	Decision      *Verdict            `json:"decision"`
 }
 
@@ -65,6 +66,7 @@ func NewCard(c store.Card) Card {
 		Tool:  CardTool{call.Tool.Name, call.Tool.Server, call.Tool.Effect, strictjson.Raw(c.Definition)},
 		Input: strictjson.Raw(c.Input), Digest: hex.EncodeToString(call.Digest), Version: c.Version,
 		RequestedBy: c.RequestedBy, RequestedAt: utc(a.RequestedAt), ExpiresAt: utc(a.ExpiresAt), Rule: newRule(a),
+		Repeats: newEarlier(c.Earlier),
 	}
 	if call.Edited {
 		v.OriginalInput = strictjson.Raw(c.Original)

@@ -147,6 +147,9 @@ func metadataOf(c *model.Call) json.RawMessage {
 	if c.Fence > 0 {
 		o.number("attempts", c.Fence)
 	}
+	if c.Resolution != nil {
+		o.text("resolution", string(c.Resolution.Outcome))
+	}
 	return o.close()
 }
 

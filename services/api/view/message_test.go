@@ -92,6 +92,19 @@ var parts = []part{
 		call: model.Call{State: model.CallInputAvailable, AllowedBy: "default", Run: model.RunUnknown, Outcome: model.OutcomeUnknown, Fence: 1},
 		want: head + `"state":"output-error",` + input + `"errorText":"outcome not known yet",` +
 			`"toolMetadata":{"countersign":{"call":"c-1","outcome":"unknown","digest":"ab01","attempts":1}}}`},
+	{name: "unknown, and it happened", call: model.Call{State: model.CallOutputAvailable, Run: model.RunSucceeded, Fence: 1,
+		Approval: asked(model.ApprovalApproved, "", "d"), Resolution: &model.Resolved{Outcome: model.ResolvedHappened}},
+		more: store.MessageCall{Output: json.RawMessage(`{"text":"A person looked."}`)},
+		want: head + `"state":"output-available",` + input + `"output":{"text":"A person looked."},"approval":{"id":"a-1","approved":true},` +
+			metadata + `,"attempts":1,"resolution":"happened"}}}`},
+	{name: "unknown, and it did not happen", call: model.Call{State: model.CallOutputError, AllowedBy: "default", Run: model.RunFailed, Fence: 1,
+		ErrorText: model.TextDidNotHappen, Resolution: &model.Resolved{Outcome: model.ResolvedDidNotHappen}},
+		want: head + `"state":"output-error",` + input + `"errorText":"` + model.TextDidNotHappen + `",` +
+			metadata + `,"attempts":1,"resolution":"did-not-happen"}}}`},
+	{name: "unknown, and nobody can find out", call: model.Call{State: model.CallOutputError, AllowedBy: "default", Run: model.RunClosed, Fence: 1,
+		Outcome: model.OutcomeUnknown, ErrorText: model.TextClosed, Resolution: &model.Resolved{Outcome: model.ResolvedClosed}},
+		want: head + `"state":"output-error",` + input + `"errorText":"` + model.TextClosed + `",` +
+			`"toolMetadata":{"countersign":{"call":"c-1","outcome":"unknown","digest":"ab01","attempts":1,"resolution":"closed"}}}`},
 	{name: "still running in an ended turn", ended: model.TurnAborted,
 		call: model.Call{State: model.CallInputAvailable, AllowedBy: "default", Run: model.RunStarted, Fence: 1},
 		want: head + `"state":"input-available",` + input + metadata + `,"attempts":1}}}`},
