@@ -124,9 +124,15 @@ func (f *finisher) judge(t *model.Turn) (bool, error) {
 	if len(f.used) > 0 {
 		return false, &DuplicateToolCall{f.used[0]}
 	}
-	t.Calls = append(t.Calls, f.admit(t.Topic, e.Calls, e.Expiry)...)
+	calls := f.admit(t.Topic, e.Calls, e.Expiry)
+	streamed := len(t.Calls) > 0 // and audited, each when it was committed
+	t.Calls = append(t.Calls, calls...)
 	t.Finalize(f.now)
-	t.AuditRegistration(e.Actor, e.Channel, f.now)
+	if streamed {
+		t.AuditCalls(e.Actor, e.Channel, calls, f.now)
+	} else {
+		t.AuditRegistration(e.Actor, e.Channel, f.now)
+	}
 	return true, nil
 }
 
