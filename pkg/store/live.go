@@ -31,16 +31,24 @@ type Ending struct {
 // Errors: [model.ErrNotFound], [model.ErrTurnEnded], [model.ErrFenceLost],
 // [model.ErrInvalid] for a tool call id that the message has.
 func (s *Store) FinishLive(ctx context.Context, tenant model.TenantID, e Ending) (Registered, error) {
+	f := newFinisher(tenant, e)
+	return s.onLive(ctx, "finish live", f, f.judge, f.write)
+}
+
+// onLive runs a transaction about a live turn: judge says whether there is
+// anything to write.
+func (s *Store) onLive(
+	ctx context.Context, name string, f *finisher, judge func(*model.Turn) (bool, error), write func(*pgx.Batch),
+) (Registered, error) {
 	var out Registered
 	var refused error
-	err := transact(ctx, s.pool, "finish live", func(ctx context.Context, t *tx) error {
-		f := &finisher{unit: newUnit(tenant), ending: e}
-		f.inserts = &inserts{}
+	err := transact(ctx, s.pool, name, func(ctx context.Context, t *tx) error {
+		f.begin()
 		if err := t.trip(ctx, f.read); err != nil {
 			return err
 		}
-		turn := f.turns[e.Turn]
-		if turn == nil || turn.Topic != e.Topic {
+		turn := f.turns[f.ending.Turn]
+		if turn == nil || turn.Topic != f.ending.Topic {
 			refused = model.ErrNotFound
 			return nil
 		}
@@ -48,13 +56,13 @@ func (s *Store) FinishLive(ctx context.Context, tenant model.TenantID, e Ending)
 			return err
 		}
 		out.Turn, out.Topic = turn, *f.seen[turn.Topic]
-		if out.Created, refused = f.judge(turn); refused != nil || !out.Created {
+		if out.Created, refused = judge(turn); refused != nil || !out.Created {
 			return nil
 		}
 		if _, err := f.dirty(); err != nil {
 			return err
 		}
-		if err := t.commit(ctx, f.write); err != nil {
+		if err := t.commit(ctx, write); err != nil {
 			return err
 		}
 		out.Topic = *f.topics[turn.Topic]
@@ -74,6 +82,16 @@ type finisher struct {
 	fence   int64
 	token   string
 	used    []string
+}
+
+func newFinisher(tenant model.TenantID, e Ending) *finisher {
+	return &finisher{unit: &unit{tenant: tenant}, ending: e}
+}
+
+// begin forgets what an earlier try of the transaction had read.
+func (f *finisher) begin() {
+	f.unit = newUnit(f.tenant)
+	f.inserts = &inserts{}
 }
 
 func (f *finisher) read(b *pgx.Batch) {

@@ -97,42 +97,13 @@ type Extension struct {
 // [model.ErrFenceLost], [model.ErrInvalid] for a tool call id that the message
 // has.
 func (s *Store) ExtendLive(ctx context.Context, tenant model.TenantID, e Extension) (Registered, error) {
-	var out Registered
-	var refused error
-	err := transact(ctx, s.pool, "extend live", func(ctx context.Context, t *tx) error {
-		x := &extender{finisher{unit: newUnit(tenant), ending: Ending{Turn: e.Turn, Calls: e.Calls}}, e}
-		x.inserts = &inserts{}
-		if err := t.trip(ctx, x.read); err != nil {
-			return err
-		}
-		turn := x.turns[e.Turn]
-		if turn == nil || turn.Topic != e.Topic {
-			refused = model.ErrNotFound
-			return nil
-		}
-		out.Turn, out.Topic = turn, *x.seen[turn.Topic]
-		if out.Created, refused = x.judge(turn); refused != nil || !out.Created {
-			return nil
-		}
-		if _, err := x.dirty(); err != nil {
-			return err
-		}
-		if err := t.commit(ctx, x.write); err != nil {
-			return err
-		}
-		out.Topic = *x.topics[turn.Topic]
-		s.changed(x.changes())
-		return nil
-	})
-	if err != nil {
-		return Registered{}, unavailable(err)
-	}
-	return out, refused
+	x := &extender{newFinisher(tenant, Ending{Turn: e.Turn, Topic: e.Topic, Calls: e.Calls}), e}
+	return s.onLive(ctx, "extend live", x.finisher, x.judge, x.write)
 }
 
 // extender is a finisher that leaves the turn streaming.
 type extender struct {
-	finisher
+	*finisher
 	extension Extension
 }
 
