@@ -40,6 +40,12 @@ func (t *Turn) Claim(c *Call, claim Claim, now time.Time) error {
 		t.settle(now)
 		return ErrNotClaimable
 	}
+	if c.Tool.Effect == EffectKeyed && c.Uncertain && !c.keyHolds(now) {
+		// It waited too long: the tool may take its key for a new one (I4).
+		t.Stop(c, "It was not tried again, since the tool remembers the key of that attempt no longer.", now)
+		t.settle(now)
+		return ErrNotClaimable
+	}
 	t.moveRun(c, RunStarted)
 	c.Fence++
 	c.ClaimToken, c.Worker, c.LeaseUntil = claim.Token, claim.Worker, now.Add(claim.Lease)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -111,6 +112,27 @@ func TestI4NothingSentIsTriedAgain(t *testing.T) {
 	if _, err := s.Finish(t.Context(), tenant, call.ID, 1, "token", nothing); !errors.Is(err, model.ErrFenceLost) {
 		t.Fatalf("a result of the first attempt: %v", err)
 	}
+}
+
+// I4: a keyed call that waited for its next attempt until the tool has
+// forgotten the key is given up at the claim, and nothing says that it did not
+// run.
+func TestI4AKeyThatTheToolForgotIsNotUsedAgain(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	call := started(t, s, "t", putTool(t, s, "pay", model.EffectKeyed))
+	if _, err := s.Finish(t.Context(), tenant, call.ID, 1, "token", model.Result{Kind: model.ResultUnknown, Text: "cut"}); err != nil {
+		t.Fatal(err)
+	}
+	exec(t, s, `update calls set not_before = clock_timestamp(), first_started_at = first_started_at - interval '1 hour'`)
+	if _, err := s.Claim(t.Context(), tenant, call.ID, claimOf(call, "second")); !errors.Is(err, model.ErrNotClaimable) {
+		t.Fatalf("claimed behind the key's retention: %v", err)
+	}
+	got := reread(t, s, call.ID)
+	if got.Run != model.RunFailed || got.State != model.CallOutputError || !strings.Contains(got.ErrorText, "may have taken effect") || len(got.Attempts) != 1 {
+		t.Errorf("%s, %s, %q, %d attempts", got.Run, got.State, got.ErrorText, len(got.Attempts))
+	}
+	requireInvariants(t, s, Scope{})
 }
 
 // An unknown outcome holds the turn, accepts one late result of its own
