@@ -33,7 +33,7 @@ revoke create on schema public from public;
 -- row takes the right to update its table.
 grant select on
     tenants, tool_definitions, mcp_servers, tools, policies,
-    topics, messages, turns, calls, approvals, decisions, attempts, continuations, audit
+    topics, messages, turns, calls, approvals, decisions, attempts, continuations, audit, audit_chain, audit_chainer
  to countersign_api, countersign_continuer, countersign_worker;
 
 -- The audit and the decisions only grow, whoever writes.
@@ -52,10 +52,13 @@ grant insert on tool_definitions, decisions to countersign_api;
 grant delete on topics to countersign_api;
 
 -- The continuer moves on what is due and closes what is over: it dispatches,
--- expires, lapses, and takes lost leases back. It signs webhooks.
+-- expires, lapses, and takes lost leases back. It signs webhooks. It alone
+-- links the audit.
 grant select on signing_secrets to countersign_continuer;
 grant insert on continuations to countersign_continuer;
 grant update on topics, messages, turns, calls, approvals, attempts, continuations to countersign_continuer;
+grant insert on audit_chain to countersign_continuer;
+grant update on audit_chainer to countersign_continuer;
 
 -- The worker claims and finishes, and imports the tools of MCP servers. It
 -- reads approvals and can change none.

@@ -42,7 +42,7 @@ func number(i Invariant) int {
 // everywhere asks of whole tables.
 var everywhere = strings.NewReplacer(
 	"{topics}", "topics", "{turns}", "turns", "{calls}", "calls", "{approvals}", "approvals", "{decisions}", "decisions",
-	"{attempts}", "attempts", "{continuations}", "continuations", "{messages}", "messages", "{audit}", "audit",
+	"{attempts}", "attempts", "{continuations}", "continuations", "{messages}", "messages", "{audit}", "audit", "{chain}", "audit_chain",
 )
 
 // inWindow asks of some turns (@tenants, @turns), of what belongs to them, and
@@ -59,6 +59,8 @@ var inWindow = strings.NewReplacer(
 	"{messages}", `(select m.* from `+topicsOfTurns+` p join messages m on m.tenant_id = p.tenant_id and m.topic_id = p.topic_id
 	                 and m.position > p.messages - 100)`,
 	"{audit}", `(select * from audit where at >= @since::timestamptz)`,
+	"{chain}", `(select c.* from unnest(@tenants::text[]) as t (id) cross join lateral (
+	                 select * from audit_chain c where c.tenant_id = t.id order by seq desc limit 1000) c)`,
 )
 
 var topicsOfTurns = `(select * from topics where tenant_id = any(@tenants::text[]) and topic_id = any(array(

@@ -60,4 +60,41 @@ var invariantsOfAudit = []Invariant{{
 	   and not exists (select from {audit} u
 	          where u.tenant_id = a.tenant_id and u.approval_id = a.approval_id and u.at = a.decided_at
 	            and (u.action = 'approval.' || a.state or u.action = 'call.denied' and a.state = 'denied'))`,
+}, {
+	Number: "I10", Name: "link-fits-row",
+	Sentence: "A link's hash is that of the link before it and of its audit row.",
+	Next:     "a backup: the audit row was changed, or the link was",
+	sql: `
+	select c.tenant_id, coalesce(u.topic_id, ''), u.turn_id::text, u.call_id::text,
+	       'link ' || c.seq || ' of audit row ' || c.audit_id || case when u.audit_id is null then ', which is not there' else ', which is not as it was linked' end
+	  from {chain} c
+	  left join audit u using (tenant_id, audit_id)
+	 where u.audit_id is null or c.hash <> sha256(c.prev || ` + canonicalAudit + `)`,
+}, {
+	Number: "I10", Name: "links-in-order",
+	Sentence: "A tenant's links are numbered from 1 without a gap, and each holds the hash of the one before it.",
+	Next:     "a backup: links were deleted, added or put in another order",
+	sql: `
+	select c.tenant_id, '', '', '', 'link ' || c.seq || case when c.seq > 1 and b.seq is null then ' has none before it' else ' does not follow the one before it' end
+	  from {chain} c
+	  left join audit_chain b on b.tenant_id = c.tenant_id and b.seq = c.seq - 1
+	 where c.prev is distinct from case when c.seq = 1 then sha256(convert_to('countersign-audit-v1 ' || c.tenant_id, 'UTF8')) else b.hash end`,
+}, {
+	Number: "I10", Name: "rows-are-linked",
+	Sentence: "Every audit row of a transaction before the chainer's horizon is in its tenant's chain.",
+	Next:     "a backup: links were cut off, or the audit row was put there by hand",
+	sql: `
+	select u.tenant_id, u.topic_id, u.turn_id::text, u.call_id::text, 'audit row ' || u.audit_id || ', ' || u.action || ' by ' || u.actor || ', has no link'
+	  from {audit} u
+	 where u.xid < (select horizon from audit_chainer)
+	   and not exists (select from audit_chain c where c.tenant_id = u.tenant_id and c.audit_id = u.audit_id)`,
+}, {
+	Number: "I10", Name: "rows-are-linked-in-time", AtRest: true,
+	Sentence: "Every audit row is linked within a second.",
+	Next:     "whether a continuer runs: one of them links the audit",
+	sql: `
+	select u.tenant_id, u.topic_id, u.turn_id::text, u.call_id::text, 'audit row ' || u.audit_id || ' of ' || u.at || ' is not linked yet'
+	  from audit u
+	 where u.xid >= (select horizon from audit_chainer) and u.at <= now() - greatest(@late::interval, interval '2 seconds')
+	   and not exists (select from audit_chain c where c.tenant_id = u.tenant_id and c.audit_id = u.audit_id)`,
 }}

@@ -138,7 +138,7 @@ func (w *world) sweep(ctx context.Context, s *Store) {
 	for ctx.Err() == nil {
 		for name, sweep := range map[string]func(context.Context) (int, error){
 			"expire": s.ExpireApprovals, "lapse": s.LapseHolds, "lose leases": s.LoseLeases, "stop unclaimed": s.StopUnclaimed,
-			"close dead turns": s.CloseDeadTurns, "fail continuations": s.FailContinuations,
+			"close dead turns": s.CloseDeadTurns, "fail continuations": s.FailContinuations, "link audit": s.LinkAudit,
 		} {
 			if n, err := sweep(context.WithoutCancel(ctx)); w.told("sweep", err) && n > 0 {
 				w.told(name, nil)
@@ -214,7 +214,7 @@ func (w *world) requireSomethingHappened() {
 	for _, name := range names {
 		w.t.Log(name)
 	}
-	for _, wish := range []string{"register", "decide", "claim", "finish", "continue", "open live", "append", "expire", "lose leases", "verify"} {
+	for _, wish := range []string{"register", "decide", "claim", "finish", "continue", "open live", "append", "expire", "lose leases", "link audit", "verify"} {
 		if w.outcomes[wish] == 0 {
 			w.t.Errorf("nothing of %q happened", wish)
 		}

@@ -162,4 +162,17 @@ func everything(t *testing.T, s *Store) {
 		{ID: "u1", Role: "user", Parts: []byte(`[]`), Content: sum("u1")}, {ID: "u2", Role: "user", Parts: []byte(`[]`), Content: sum("u2")},
 	}, WhileOpenParallel)
 	must(t, err)
+	linkAudit(t, s)
+	// Where the transactions of tests beside this one would let it be.
+	exec(t, s, `update audit_chainer set horizon = (select max(xid) + 1 from audit)`)
+	register(t, s, registration("unlinked", asking(unsafe, "a")))
+}
+
+func linkAudit(t *testing.T, s *Store) {
+	t.Helper()
+	for n := 1; n > 0; {
+		var err error
+		n, err = s.LinkAudit(t.Context())
+		must(t, err)
+	}
 }

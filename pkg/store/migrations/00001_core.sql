@@ -314,10 +314,33 @@ create table audit (
     approval_id  uuid,
     detail       text not null default '',
     digest       bytea,
+    xid          bigint not null default pg_current_xact_id()::text::bigint, -- of the transaction that wrote it
     primary key (tenant_id, audit_id)
 );
+create index audit_by_xid on audit (xid);
 -- Rows come in order of time, so that the smallest of indexes finds a window.
 create index audit_by_time on audit using brin (at);
+
+-- The chain over a tenant's audit: a link per row, in the order in which one
+-- chainer came to them, which is not that of audit_id (I10).
+create table audit_chain (
+    tenant_id    text not null,
+    seq          bigint not null,                  -- from 1, without gaps
+    audit_id     bigint not null,
+    prev         bytea not null,                   -- the hash of the link before
+    hash         bytea not null,                   -- SHA-256 over prev and the row
+    linked_at    timestamptz not null default clock_timestamp(),
+    primary key (tenant_id, seq),
+    constraint audit_chain_row_unique unique (tenant_id, audit_id)
+);
+
+-- Where the chainer is: all rows of transactions before the horizon are
+-- linked. Whoever holds the one row's lock is the chainer.
+create table audit_chainer (
+    only_one     boolean primary key default true check (only_one),
+    horizon      bigint not null default 0
+);
+insert into audit_chainer default values;
 
 -- The one table of legal edges, "from>to" by machine; a run begins as '': not
 -- queued yet. It is a constant within plpgsql, and the guards ask it row by
@@ -403,8 +426,10 @@ create trigger decisions_only_grow before update or delete on decisions for each
     execute function refuse_change();
 create trigger audit_only_grows before update or delete on audit for each row
     execute function refuse_change();
+create trigger audit_chain_only_grows before update or delete on audit_chain for each row
+    execute function refuse_change();
 
 -- +goose Down
-drop table audit, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
+drop table audit_chainer, audit_chain, audit, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
     policies, tools, mcp_servers, tool_definitions, keys, signing_secrets, tenants;
 drop function legal_edges, guard, refuse_change_of_verdict, refuse_change_of_resolution, refuse_change;
