@@ -58,7 +58,7 @@ var inWindow = strings.NewReplacer(
 	"{topics}", topicsOfTurns,
 	"{messages}", `(select m.* from `+topicsOfTurns+` p join messages m on m.tenant_id = p.tenant_id and m.topic_id = p.topic_id
 	                 and m.position > p.messages - 100)`,
-	"{audit}", `(select * from audit where at >= @since::timestamptz)`,
+	"{audit}", `(select * from audit where xid >= @xid and at >= @since::timestamptz)`,
 	"{chain}", `(select c.* from unnest(@tenants::text[]) as t (id) cross join lateral (
 	                 select * from audit_chain c where c.tenant_id = t.id order by seq desc limit 1000) c)`,
 )

@@ -20,9 +20,9 @@ type Scope struct {
 	AtRest bool
 	// Late is how long something at rest may be overdue before it counts.
 	Late time.Duration
-	// Turns bounds the turns of a window; those that changed last are taken.
-	// 10,000 by default.
-	Turns int
+	// Lines bounds the lines of the audit that a window looks at; the last
+	// are taken. A million by default.
+	Lines int
 	// Rows bounds the violations of one invariant; 100 by default.
 	Rows int
 	// Timeout bounds one statement; a minute by default.
@@ -48,24 +48,51 @@ func (v Violation) String() string {
 // breaks them, by invariant. It is safe at any moment on a live database: it
 // locks nothing, and has a connection of its own with a timeout of its own.
 func (s *Store) Verify(ctx context.Context, scope Scope) ([]Violation, error) {
+	var v verifier
+	err := s.look(ctx, scope, func(found *verifier, tx pgx.Tx) error {
+		v = *found
+		return v.all(ctx, tx)
+	})
+	return v.found, err
+}
+
+// Audit is [Store.Verify] by one node at a time: mine is false where another
+// one is at it, and nothing was looked at.
+func (s *Store) Audit(ctx context.Context, scope Scope) (found []Violation, mine bool, err error) {
+	var v verifier
+	err = s.look(ctx, scope, func(found *verifier, tx pgx.Tx) error {
+		v = *found
+		if err := tx.QueryRow(ctx, tryAudit).Scan(&mine); err != nil || !mine {
+			return err
+		}
+		return v.all(ctx, tx)
+	})
+	return v.found, mine && err == nil, err
+}
+
+// tryAudit takes a lock that ends with the transaction; the number is nobody
+// else's.
+const tryAudit = `select pg_try_advisory_xact_lock(7203485617)`
+
+func (s *Store) look(ctx context.Context, scope Scope, do func(*verifier, pgx.Tx) error) error {
 	scope.defaults()
 	conn, err := s.verifying(ctx, scope)
 	if err != nil {
-		return nil, unavailable(fmt.Errorf("verify: %w", err))
+		return unavailable(fmt.Errorf("verify: %w", err))
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	v := &verifier{conn: conn, scope: scope}
-	if err := pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error { return v.all(ctx, tx) }); err != nil {
-		return nil, unavailable(fmt.Errorf("verify: %w", err))
+	err = pgx.BeginTxFunc(ctx, conn, snapshot, func(tx pgx.Tx) error { return do(&verifier{scope: scope}, tx) })
+	if err != nil {
+		return unavailable(fmt.Errorf("verify: %w", err))
 	}
-	return v.found, nil
+	return nil
 }
 
 var snapshot = pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 
 func (s *Scope) defaults() {
-	if s.Turns <= 0 {
-		s.Turns = 10_000
+	if s.Lines <= 0 {
+		s.Lines = 1_000_000
 	}
 	if s.Rows <= 0 {
 		s.Rows = 100
@@ -95,8 +122,8 @@ func (s *Store) verifying(ctx context.Context, scope Scope) (*pgx.Conn, error) {
 
 // verifier asks the invariants within one snapshot.
 type verifier struct {
-	conn  *pgx.Conn
 	scope Scope
+	xid   int64 // where the window's audit begins
 	found []Violation
 }
 
@@ -133,8 +160,19 @@ type window struct{ tenants, turns []string }
 // windowTurns bounds the turns of one statement.
 const windowTurns = 1000
 
+// windows finds the turns of which the audit says something since the window's
+// begin. Where that is more than may be looked at, the window begins later.
 func (v *verifier) windows(ctx context.Context, tx pgx.Tx) ([]window, error) {
-	rows, err := tx.Query(ctx, selectTouched, v.scope.Since, v.scope.Turns)
+	var full bool
+	var first time.Time
+	if err := tx.QueryRow(ctx, selectBegin, v.scope.Since, v.scope.Lines).Scan(&v.xid, &first, &full); err != nil {
+		return nil, err
+	}
+	if full {
+		// A transaction can be older than the time that its rows name, not by more.
+		v.scope.Since = first.Add(commitTimeout)
+	}
+	rows, err := tx.Query(ctx, selectTouched, v.xid, v.scope.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -156,16 +194,17 @@ func (v *verifier) windows(ctx context.Context, tx pgx.Tx) ([]window, error) {
 	return out, err
 }
 
+const selectBegin = `
+	select coalesce(min(xid) filter (where at >= $1), 0), coalesce(min(at), $1), count(*) = $2 and bool_and(at >= $1)
+	  from (select xid, at from audit order by xid desc limit $2) last`
+
 // selectTouched finds the turns of which the audit says something, and those
 // that they continue.
 const selectTouched = `
 	with touched as (
-	    select tenant_id, turn_id, max(audit_id) as last
+	    select distinct tenant_id, turn_id
 	      from audit
-	     where at >= $1 and turn_id is not null
-	     group by tenant_id, turn_id
-	     order by last desc
-	     limit $2
+	     where xid >= $1 and at >= $2 and turn_id is not null
 	)
 	select tenant_id, turn_id::text from touched
 	 union
@@ -190,7 +229,7 @@ func (v *verifier) ask(ctx context.Context, tx pgx.Tx, i Invariant, w window) er
 		tables, since = inWindow, v.scope.Since
 	}
 	rows, err := tx.Query(ctx, violations(tables.Replace(i.sql)), pgx.NamedArgs{
-		"tenants": w.tenants, "turns": w.turns, "since": since, "late": v.scope.Late, "rows": v.scope.Rows - known,
+		"tenants": w.tenants, "turns": w.turns, "since": since, "xid": v.xid, "late": v.scope.Late, "rows": v.scope.Rows - known,
 	})
 	if err == nil {
 		err = v.collect(i, rows)

@@ -79,7 +79,7 @@ func (b breaker) violates(t *testing.T, statement string) []string {
 			t.Fatalf("%s: it changes nothing", statement)
 		}
 	}
-	v := &verifier{conn: b.conn, scope: b.scope}
+	v := &verifier{scope: b.scope}
 	must(t, v.all(t.Context(), tx))
 	var names []string
 	for _, one := range v.found {

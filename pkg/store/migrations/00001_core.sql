@@ -317,9 +317,7 @@ create table audit (
     xid          bigint not null default pg_current_xact_id()::text::bigint, -- of the transaction that wrote it
     primary key (tenant_id, audit_id)
 );
-create index audit_by_xid on audit (xid);
--- Rows come in order of time, so that the smallest of indexes finds a window.
-create index audit_by_time on audit using brin (at);
+create index audit_by_xid on audit (xid);              -- what came last, of all tenants
 
 -- The chain over a tenant's audit: a link per row, in the order in which one
 -- chainer came to them, which is not that of audit_id (I10).

@@ -13,6 +13,7 @@ import (
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/egress"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/continuer/audit"
 	"github.com/countersign/countersign/services/continuer/dispatch"
 	"github.com/countersign/countersign/services/continuer/sink"
 	"github.com/countersign/countersign/services/continuer/sweep"
@@ -24,6 +25,7 @@ type Config struct {
 
 	Listen        string        `name:"listen" env:"COUNTERSIGN_CONTINUER_LISTEN" default:"127.0.0.1:8789" help:"Address of /healthz, /readyz and /metrics."`
 	SweepInterval time.Duration `name:"sweep-interval" env:"COUNTERSIGN_SWEEP_INTERVAL" default:"5s" help:"How often everything is looked over for what a lost message or a dead process left behind."`
+	AuditInterval time.Duration `name:"audit-interval" env:"COUNTERSIGN_AUDIT_INTERVAL" default:"1m" help:"How often what changed is held against the invariants; 0 never."`
 	AllowTargets  []string      `name:"allow-targets" env:"COUNTERSIGN_ALLOW_TARGETS" placeholder:"CIDR|HOST" help:"Private and loopback addresses that webhooks may go to; none by default."`
 }
 
@@ -67,6 +69,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	}
 	dispatcher := dispatch.New(s, b, sink.NewWebhook(out.HTTPClient(sink.Timeout)), log, telemetry.Tracer, telemetry.Meter)
 	sweeper := sweep.New(s, b, dispatcher.Dispatch, cfg.SweepInterval, log, telemetry.Meter)
+	auditor, err := audit.NewAuditor(s, cfg.AuditInterval, log, telemetry.Meter)
+	if err != nil {
+		return err
+	}
 	cancel, err := b.SubscribeSignals(bus.SignalSubscription{
 		Queue: queue, Handle: dispatcher.Look, Resync: func() { sweeper.Once(ctx) },
 	})
@@ -88,5 +94,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		daemon.Part{Name: "streams", Run: b.Run},
 		daemon.Part{Name: "dispatch", Run: dispatcher.Run},
 		daemon.Part{Name: "sweep", Run: sweeper.Run},
+		daemon.Part{Name: "chain", Run: audit.NewChainer(s, log).Run},
+		daemon.Part{Name: "audit", Run: auditor.Run},
 	)
 }
