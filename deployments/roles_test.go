@@ -49,6 +49,9 @@ func TestEachRoleMayDoItsServicesPart(t *testing.T) {
 		t.Fatalf("the continuer sees %d runs due, want 1", len(due.Runs))
 	}
 	sweep(t, continuer)
+	if _, mine, err := continuer.Audit(ctx, store.Scope{Since: time.Now().Add(-time.Minute), AtRest: true, Late: time.Minute}); err != nil || !mine {
+		t.Errorf("the continuer's role cannot audit: %v", err)
+	}
 
 	claimed := claim(t, worker, call)
 	finished, err := worker.Finish(ctx, tenant, call.ID, claimed.Call.Fence, "t",
@@ -137,7 +140,7 @@ func sweep(t *testing.T, continuer *store.Store) {
 	t.Helper()
 	for name, once := range map[string]func(context.Context) (int, error){
 		"expire": continuer.ExpireApprovals, "lapse": continuer.LapseHolds, "leases": continuer.LoseLeases,
-		"unclaimed": continuer.StopUnclaimed, "dead": continuer.CloseDeadTurns, "failed": continuer.FailContinuations,
+		"unclaimed": continuer.StopUnclaimed, "dead": continuer.CloseDeadTurns, "failed": continuer.FailContinuations, "link": continuer.LinkAudit,
 	} {
 		if _, err := once(t.Context()); err != nil {
 			t.Errorf("sweep %s: %v", name, err)
@@ -171,6 +174,11 @@ func TestNoRoleMayDoAnotherOnesPart(t *testing.T) {
 		{"api", "update audit set actor = ''"},
 		{"continuer", "delete from audit"},
 		{"worker", "truncate audit"},
+		{"api", "insert into audit_chain default values"},
+		{"worker", "insert into audit_chain default values"},
+		{"continuer", "update audit_chain set hash = hash"},
+		{"continuer", "delete from audit_chain"},
+		{"api", "update audit_chainer set horizon = 0"},
 	} {
 		conn := connectAs(t, url, c.role)
 		_, err := conn.Exec(t.Context(), c.statement)

@@ -31,6 +31,7 @@ type CLI struct {
 	Demo    demoCmd    `cmd:"" help:"Play a conversation, step by step."`
 	Dev     devCmd     `cmd:"" help:"Run everything in one process, for a first look."`
 	Migrate migrateCmd `cmd:"" help:"Bring the database to this version's schema."`
+	Verify  verifyCmd  `cmd:"" help:"Hold the rows against the invariants: is anything lost, doubled, stranded or tampered with?"`
 	Halt    haltCmd    `cmd:"" help:"Start no calls of a tenant any more: the kill switch."`
 	Resume  resumeCmd  `cmd:"" help:"Start calls of a tenant again."`
 	Bench   benchCmd   `cmd:"" help:"Measure round trips per second, next to what the database could do."`
@@ -76,4 +77,4 @@ const description = `Human approval for the tool calls of chat models.
 The commands for people find a running "countersign dev" by its data folder; for any other server set
 COUNTERSIGN_URL and COUNTERSIGN_API_KEY. On a terminal they print tables, otherwise one JSON document.
 
-Exit codes: 0 done, 1 error, 2 usage, 3 decided otherwise or changed meanwhile, 4 no longer open.`
+Exit codes: 0 done, 1 error (verify: or violated), 2 usage, 3 decided otherwise or changed meanwhile, 4 no longer open.`

@@ -225,3 +225,12 @@ func (s *Store) AuditHeads(ctx context.Context) ([]AuditHead, error) {
 	out, err := scanHeads(rows)
 	return out, unavailable(err)
 }
+
+// HasAuditHead tells whether a head that was kept is still a link of its
+// tenant's chain, wherever the chain ends now.
+func (s *Store) HasAuditHead(ctx context.Context, h AuditHead) (bool, error) {
+	var there bool
+	err := s.pool.QueryRow(ctx, `
+	select exists (select from audit_chain where tenant_id = $1 and seq = $2 and hash = $3)`, h.Tenant, h.Seq, h.Hash).Scan(&there)
+	return there, unavailable(err)
+}

@@ -63,6 +63,7 @@ func TestTheDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 	if _, err := s.Decide(t.Context(), tenant, verdict(out.Turn.Calls[0], true, "bob")); err != nil {
 		t.Fatal(err)
 	}
+	linkAudit(t, s)
 	for name, statement := range map[string]string{
 		"legal_transition state":        `update calls set state = 'approval-requested'`,
 		"legal_transition run":          `update calls set run = 'succeeded'`,
@@ -71,6 +72,8 @@ func TestTheDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		"append_only decisions":         `delete from decisions`,
 		"append_only decisions changed": `update decisions set approved = false`,
 		"append_only audit":             `delete from audit`,
+		"append_only chain":             `delete from audit_chain`,
+		"append_only chain changed":     `update audit_chain set hash = ''`,
 	} {
 		_, err := s.pool.Exec(t.Context(), statement)
 		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "23514" {

@@ -41,7 +41,7 @@ func services(o Options, s *servers, log *slog.Logger) []daemon.Part {
 			if err != nil {
 				return err
 			}
-			return continuer.Run(ctx, continuer.Config{Common: common, Listen: listen, SweepInterval: 5 * time.Second,
+			return continuer.Run(ctx, continuer.Config{Common: common, Listen: listen, SweepInterval: 5 * time.Second, AuditInterval: time.Minute,
 				AllowTargets: loopback}, log.With("service", "continuer"))
 		}},
 	}
