@@ -50,6 +50,8 @@ var ours = map[string][]string{
 	"test/nemesis/ledger":     {},
 	"test/nemesis/proxy":      {},
 	"test/nemesis/toolserver": {"test/nemesis/ledger"},
+	"test/nemesis": {"pkg/client", "pkg/model", "pkg/store", "pkg/bus", "internal/cluster", "internal/localservers",
+		"test/nemesis"},
 
 	// The operator's command wires everything into one process.
 	"cmd": {"pkg", "internal", "services", "examples", "cmd"},
@@ -57,7 +59,7 @@ var ours = map[string][]string{
 
 // homes says where a library may be imported. One library, one home.
 var homes = map[string][]string{
-	"github.com/jackc/pgx/":                            {"pkg/store", "internal/localservers", "internal/cluster/testcluster"}, // there, to ask and to look
+	"github.com/jackc/pgx/":                            {"pkg/store", "internal/localservers", "internal/cluster/testcluster", "test/nemesis/rows"}, // there, to ask and to look
 	"github.com/pressly/goose/":                        {"pkg/store"},
 	"github.com/nats-io/nats.go":                       {"pkg/bus"},
 	"github.com/nats-io/nats-server/":                  {"internal/localservers"},

@@ -20,6 +20,7 @@ var listens = map[string]string{
 	"continuer": "COUNTERSIGN_CONTINUER_LISTEN",
 	// The tool that knows what it did, of test/nemesis.
 	"toolserver": "TOOLSERVER_LISTEN",
+	"natsserver": "NATSSERVER_LISTEN",
 }
 
 // Process is one service, which can be started again after it ended, at the

@@ -1,0 +1,66 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/countersign/countersign/test/nemesis/check"
+	"github.com/countersign/countersign/test/nemesis/ledger"
+	"github.com/countersign/countersign/test/nemesis/rows"
+	"github.com/countersign/countersign/test/nemesis/schedule"
+)
+
+// judgeTime bounds reading and comparing everything.
+const judgeTime = 4 * time.Minute
+
+// judge compares everything, and sums the run up.
+func (t *trial) judge(ctx context.Context) (Report, error) {
+	ctx, cancel := context.WithTimeout(ctx, judgeTime)
+	defer cancel()
+	t.say("check", "rows, ledger, history, streams and Redis")
+	facts, err := t.facts(ctx)
+	if err != nil {
+		return Report{}, err
+	}
+	if len(t.found) == 0 {
+		t.verify(ctx, true)
+		if err := t.projections(ctx, facts.Rows.Topics); err != nil {
+			return Report{}, err
+		}
+	}
+	t.logs()
+	found := append(append([]check.Violation(nil), t.found...), check.All(facts)...)
+	report := t.sumUp(facts, found)
+	report.print(t.Out)
+	return report, nil
+}
+
+func (t *trial) facts(ctx context.Context) (*check.Facts, error) {
+	all, err := rows.Read(ctx, t.site.DatabaseURL())
+	if err != nil {
+		return nil, fmt.Errorf("read the rows: %w", err)
+	}
+	effects, err := ledger.Read(t.site.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	requests, err := ledger.Requests(t.site.Ledger)
+	if err != nil {
+		return nil, err
+	}
+	return &check.Facts{Rows: all, Effects: effects, Requests: requests, Ops: t.history.Ops(), Faults: t.injector.Records(),
+		Lease: schedule.Lease, Begin: t.began}, nil
+}
+
+// logs looks for what a program says only when it has a bug.
+func (t *trial) logs() {
+	for _, name := range schedule.Services {
+		for _, text := range []string{"illegal transition", "panic", "DATA RACE", "verdict_is_final", "append_only"} {
+			if t.site.Node(name).Said(text) {
+				t.violated(check.Violation{Invariant: "I1: nothing tries what the database has to refuse",
+					Detail: fmt.Sprintf("%s wrote %q; its log is in %s/logs", name, text, t.Dir)})
+			}
+		}
+	}
+}
