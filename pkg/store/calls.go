@@ -49,27 +49,35 @@ type CallFilter struct {
 	Limit    int
 }
 
-// Call reads one call with its attempts. Errors: [model.ErrNotFound].
-func (s *Store) Call(ctx context.Context, tenant model.TenantID, id model.CallID) (CallView, error) {
-	calls, err := s.calls(ctx, selectCall, tenant, string(id))
-	if err != nil {
-		return CallView{}, err
-	}
-	if len(calls) == 0 {
-		return CallView{}, model.ErrNotFound
-	}
-	call := calls[0]
-	rows, err := s.pool.Query(ctx, selectAttempts, tenant, string(id))
-	if err != nil {
-		return CallView{}, unavailable(err)
-	}
-	call.Attempts, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (a Attempt, err error) {
-		var finished *time.Time
-		err = row.Scan(&a.Fence, &a.Worker, &a.StartedAt, &finished, &a.Outcome, &a.Detail)
-		a.FinishedAt = instant(finished)
-		return a, err
+// Call reads one call with its attempts, as they were at one moment. Errors:
+// [model.ErrNotFound].
+func (s *Store) Call(ctx context.Context, tenant model.TenantID, id model.CallID) (call CallView, err error) {
+	err = s.atOneMoment(ctx, func(q *moment) error {
+		var attempts []Attempt
+		calls, err := q.calls(ctx, func(b *pgx.Batch) {
+			b.Queue(selectAttempts, tenant, string(id)).Query(func(rows pgx.Rows) (err error) {
+				attempts, err = pgx.CollectRows(rows, scanAttempt)
+				return err
+			})
+		}, selectCall, tenant, string(id))
+		if err != nil {
+			return err
+		}
+		if len(calls) == 0 {
+			return model.ErrNotFound
+		}
+		call = calls[0]
+		call.Attempts = attempts
+		return nil
 	})
-	return call, unavailable(err)
+	return call, err
+}
+
+func scanAttempt(row pgx.CollectableRow) (a Attempt, err error) {
+	var finished *time.Time
+	err = row.Scan(&a.Fence, &a.Worker, &a.StartedAt, &finished, &a.Outcome, &a.Detail)
+	a.FinishedAt = instant(finished)
+	return a, err
 }
 
 const selectCall = `
@@ -90,7 +98,13 @@ func (s *Store) Calls(ctx context.Context, tenant model.TenantID, f CallFilter) 
 		// The few that need a person have an index of their own.
 		query = selectCalls + ` and run = 'outcome-unknown'` + orderCalls
 	}
-	return s.calls(ctx, query, tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit)
+	var out []CallView
+	err := s.atOneMoment(ctx, func(q *moment) (err error) {
+		out, err = q.calls(ctx, nil, query,
+			tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit)
+		return err
+	})
+	return out, err
 }
 
 const selectCalls = `
@@ -107,40 +121,43 @@ const orderCalls = `
 	 order by calls.call_id
 	 limit $7`
 
-func (s *Store) calls(ctx context.Context, query string, args ...any) ([]CallView, error) {
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c CallView, err error) {
-		var earlier model.CallID
-		c.Call, c.Turn, err = scanCall(row, &c.Topic, &c.Message, &earlier, &c.Output)
-		if earlier != "" {
-			c.Earlier = &Earlier{Call: earlier}
-		}
-		return c, err
+// calls reads calls, and with what more is queued whatever belongs to them.
+// Nothing is read after that.
+func (q *moment) calls(ctx context.Context, more func(*pgx.Batch), query string, args ...any) (out []CallView, err error) {
+	err = q.trip(ctx, func(b *pgx.Batch) {
+		b.Queue(query, args...).Query(func(rows pgx.Rows) (err error) {
+			out, err = pgx.CollectRows(rows, scanCallView)
+			return err
+		})
 	})
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	if err := s.attachUnknowns(ctx, args[0], out); err != nil {
+	if err != nil || len(out) == 0 {
 		return nil, err
 	}
-	return out, s.attachApprovals(ctx, args[0], out)
+	return out, q.last(ctx, func(b *pgx.Batch) {
+		queueUnknowns(b, args[0], out)
+		queueApprovals(b, args[0], out)
+		if more != nil {
+			more(b)
+		}
+	})
 }
 
-// attachApprovals reads the approvals of calls, of which there may be none.
-func (s *Store) attachApprovals(ctx context.Context, tenant any, calls []CallView) error {
+func scanCallView(row pgx.CollectableRow) (c CallView, err error) {
+	var earlier model.CallID
+	c.Call, c.Turn, err = scanCall(row, &c.Topic, &c.Message, &earlier, &c.Output)
+	if earlier != "" {
+		c.Earlier = &Earlier{Call: earlier}
+	}
+	return c, err
+}
+
+// queueApprovals reads the approvals of calls, of which there may be none.
+func queueApprovals(b *pgx.Batch, tenant any, calls []CallView) {
 	turns, ids, byID := make([]string, len(calls)), make([]string, len(calls)), map[model.CallID]*model.Call{}
 	for i, c := range calls {
 		turns[i], ids[i], byID[c.ID] = string(c.Turn), string(c.ID), c.Call
 	}
-	rows, err := s.pool.Query(ctx, selectApprovalsOfCalls, tenant, turns, ids)
-	if err != nil {
-		return unavailable(err)
-	}
-	defer rows.Close()
-	return unavailable(attach(rows, byID))
+	b.Queue(selectApprovalsOfCalls, tenant, turns, ids).Query(func(rows pgx.Rows) error { return attach(rows, byID) })
 }
 
 const selectApprovalsOfCalls = `

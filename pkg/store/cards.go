@@ -77,34 +77,49 @@ const selectCards = cardColumns + `
 	 limit $7`
 
 // cards reads what is around each call, and then the calls with their
-// approvals.
-func (s *Store) cards(ctx context.Context, query string, args ...any) ([]Card, error) {
-	rows, err := s.pool.Query(ctx, query, args...)
-	if err != nil {
-		return nil, unavailable(err)
-	}
-	var ids []string
-	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Card, err error) {
-		var id string
-		err = row.Scan(&id, &c.Turn, &c.Topic, &c.Message, &c.RequestedBy, &c.Input, &c.Original, &c.Definition, &c.Version, &c.Approvers)
-		ids = append(ids, id)
-		return c, err
+// approvals, as all of it was at one moment.
+func (s *Store) cards(ctx context.Context, query string, args ...any) (out []Card, err error) {
+	err = s.atOneMoment(ctx, func(q *moment) error {
+		var ids []string
+		err := q.trip(ctx, func(b *pgx.Batch) {
+			b.Queue(query, args...).Query(func(rows pgx.Rows) (err error) {
+				out, ids, err = scanCards(rows)
+				return err
+			})
+		})
+		if err != nil || len(out) == 0 {
+			return err
+		}
+		calls, err := q.calls(ctx, nil, selectCallsByID, args[0], ids)
+		if err != nil {
+			return err
+		}
+		byID := map[string]CallView{}
+		for _, c := range calls {
+			byID[string(c.ID)] = c
+		}
+		for i, id := range ids {
+			out[i].Call, out[i].Earlier = byID[id].Call, byID[id].Earlier
+		}
+		return nil
 	})
-	if err != nil || len(out) == 0 {
-		return nil, unavailable(err)
-	}
-	calls, err := s.calls(ctx, selectCallsByID, args[0], ids)
 	if err != nil {
 		return nil, err
 	}
-	byID := map[string]CallView{}
-	for _, c := range calls {
-		byID[string(c.ID)] = c
-	}
-	for i, id := range ids {
-		out[i].Call, out[i].Earlier = byID[id].Call, byID[id].Earlier
-	}
 	return out, nil
+}
+
+func scanCards(rows pgx.Rows) (out []Card, calls []string, err error) {
+	for rows.Next() {
+		var c Card
+		var id string
+		if err := rows.Scan(&id, &c.Turn, &c.Topic, &c.Message, &c.RequestedBy, &c.Input, &c.Original, &c.Definition, &c.Version,
+			&c.Approvers); err != nil {
+			return nil, nil, err
+		}
+		out, calls = append(out, c), append(calls, id)
+	}
+	return out, calls, rows.Err()
 }
 
 const selectCallsByID = `

@@ -121,9 +121,9 @@ const updateDuplicates = `
 	  from unnest($2::uuid[], $3::uuid[]) as d (call_id, earlier)
 	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
-// attachUnknowns reads what few calls have: the rest of a resolution, and how
+// queueUnknowns reads what few calls have: the rest of a resolution, and how
 // the call stands that one may repeat.
-func (s *Store) attachUnknowns(ctx context.Context, tenant any, calls []CallView) error {
+func queueUnknowns(b *pgx.Batch, tenant any, calls []CallView) {
 	resolved, repeated := map[model.CallID]*model.Call{}, map[model.CallID][]*Earlier{}
 	var ids, earlier []string
 	for _, c := range calls {
@@ -134,17 +134,12 @@ func (s *Store) attachUnknowns(ctx context.Context, tenant any, calls []CallView
 			earlier, repeated[e.Call] = append(earlier, string(e.Call)), append(repeated[e.Call], e)
 		}
 	}
-	b := &pgx.Batch{}
 	if len(ids) > 0 {
 		b.Queue(selectResolvers, tenant, ids).Query(func(rows pgx.Rows) error { return attachResolutions(rows, resolved) })
 	}
 	if len(earlier) > 0 {
 		b.Queue(selectEarlier, tenant, earlier).Query(func(rows pgx.Rows) error { return attachEarlier(rows, repeated) })
 	}
-	if b.Len() == 0 {
-		return nil
-	}
-	return unavailable(s.pool.SendBatch(ctx, b).Close())
 }
 
 const selectEarlier = `
