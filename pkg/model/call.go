@@ -79,7 +79,7 @@ type Call struct {
 	NotBefore      time.Time // a queued run is not claimed earlier
 	FirstStartedAt time.Time
 	ResultDigest   []byte // SHA-256 over the recorded result, to know a repeated one
-	Uncertain      bool   // an attempt that was followed by another may have taken effect
+	Uncertain      bool   // an attempt of which nobody knows the outcome was followed by another
 
 	Resolution  *Resolved // a person's word on an outcome that nobody knew, or nil
 	DuplicateOf CallID    // of a call that is being registered: see SuspectDuplicate

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -156,7 +157,7 @@ func (t *Turn) lose(c *Call, text string, now time.Time) {
 	mayRetry := t.Ended == "" && int(c.Fence) < c.Tool.MaxAttempts
 	switch e := c.Tool.Effect; {
 	case mayRetry && (e == EffectRead || e == EffectIdempotent || e == EffectKeyed && c.keyHolds(now)):
-		c.Uncertain = e != EffectRead
+		c.Uncertain = true
 		t.requeue(c, now)
 	case e == EffectRead:
 		t.conclude(c, RunFailed, CallOutputError, text+" It was tried as often as allowed.", Result{Kind: ResultFailed, Text: text})
@@ -181,6 +182,8 @@ func (t *Turn) retryUnsent(c *Call, text string, now time.Time) {
 	switch {
 	case c.Run == RunStarted && t.Ended == "" && int(c.Fence) < c.Tool.MaxAttempts:
 		t.requeue(c, now)
+	case c.Uncertain && c.Tool.Effect == EffectRead: // what nobody heard of did no harm
+		t.conclude(c, RunFailed, CallOutputError, text+" It was tried as often as allowed.", Result{Kind: ResultFailed, Text: text})
 	case c.Uncertain:
 		t.doubt(c, text, now)
 	default:
@@ -215,7 +218,7 @@ func (t *Turn) Stop(c *Call, text string, now time.Time) {
 	if c.Run == RunQueued {
 		if c.Uncertain {
 			t.moveRun(c, RunFailed)
-			text = "Given up after an attempt whose outcome is not known; it may have taken effect. " + text
+			text = "Given up after an attempt whose outcome is not known; it may have taken effect. " + withoutClaim(text)
 		} else {
 			t.moveRun(c, RunStopped)
 		}
@@ -227,6 +230,15 @@ func (t *Turn) Stop(c *Call, text string, now time.Time) {
 		a.Approval = c.Approval.ID
 	}
 	t.audit(a)
+}
+
+// withoutClaim is a reason to stop without its last sentence, which is not
+// true of a call that had started.
+func withoutClaim(text string) string {
+	for _, claim := range []string{" The tool did not run.", " It did not run."} {
+		text = strings.TrimSuffix(text, claim)
+	}
+	return text
 }
 
 // StopQueued is [Turn.Stop] for a run that is still queued, reporting whether
