@@ -44,7 +44,7 @@ func (a answer) give(ctx context.Context, p process) error {
 	})
 	switch {
 	case err != nil && out.json:
-		return errors.Join(err, a.printProblem(out, err))
+		return errors.Join(err, printProblem(out, err))
 	case err != nil:
 		return err
 	case out.json:
@@ -64,7 +64,7 @@ func (a answer) preview(out output, card client.Approval) {
 
 // printProblem gives scripts the document that explains a refusal: who
 // decided otherwise, or the card as it is now.
-func (a answer) printProblem(out output, err error) error {
+func printProblem(out output, err error) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	if !ok || !json.Valid(problem.Raw) {
 		return nil

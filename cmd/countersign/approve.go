@@ -28,23 +28,26 @@ Examples:
 }
 
 func (cmd *approveCmd) Run(ctx context.Context, p process) error {
-	input, err := cmd.readInput(p.in)
+	input, err := readJSON(cmd.Input, p.in, "input")
 	if err != nil {
 		return err
 	}
 	return answer{cmd.people, cmd.ID, true, cmd.Reason, cmd.Digest, input}.give(ctx, p)
 }
 
-// maxInput is the largest input that a server takes, in bytes.
+// maxInput is the largest input that a server takes, in bytes. An output that
+// a person has is bounded by the same.
 const maxInput = 256 << 10
 
-func (cmd *approveCmd) readInput(standard io.Reader) (json.RawMessage, error) {
-	if cmd.Input == "" {
+// readJSON reads JSON from a file, or with "-" from standard input; no name is
+// no JSON. what it is to be stands in errors.
+func readJSON(name string, standard io.Reader, what string) (json.RawMessage, error) {
+	if name == "" {
 		return nil, nil
 	}
 	source := standard
-	if cmd.Input != "-" {
-		file, err := os.Open(cmd.Input)
+	if name != "-" {
+		file, err := os.Open(name)
 		if err != nil {
 			return nil, usageError{err}
 		}
@@ -54,11 +57,11 @@ func (cmd *approveCmd) readInput(standard io.Reader) (json.RawMessage, error) {
 	input, err := io.ReadAll(io.LimitReader(source, maxInput+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read the input: %w", err)
+		return nil, fmt.Errorf("read the %s: %w", what, err)
 	case len(input) > maxInput:
-		return nil, usagef("the input is larger than %d bytes", maxInput)
+		return nil, usagef("the %s is larger than %d bytes", what, maxInput)
 	case !json.Valid(input):
-		return nil, usagef("the input from %s is not JSON", cmd.Input)
+		return nil, usagef("the %s from %s is not JSON", what, name)
 	}
 	return input, nil
 }

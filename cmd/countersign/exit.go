@@ -67,6 +67,8 @@ func hintFor(err error) string {
 		return ""
 	case problem.Status == http.StatusUnauthorized:
 		return "the key is not known there; set COUNTERSIGN_API_KEY, or --key"
+	case problem.Name() == "attempt-may-be-alive":
+		return fmt.Sprintf("try again in %s", problem.RetryAfter)
 	case problem.Status == http.StatusPreconditionFailed:
 		return "look at the card again with `countersign show`, then decide"
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/countersign/countersign/cmd/countersign/terminal"
@@ -41,12 +43,34 @@ func (cmd *inboxCmd) Run(ctx context.Context, p process) error {
 			break
 		}
 	}
+	attention, err := cmd.attention(ctx, c)
+	if err != nil {
+		return err
+	}
 	out := cmd.output(p)
 	if out.json {
-		return out.document(client.Page[client.Approval]{Items: cards})
+		return out.document(struct {
+			Items          []client.Approval `json:"items"`
+			NeedsAttention []json.RawMessage `json:"needsAttention"`
+		}{cards, documents(attention)})
 	}
 	showInbox(out, cards, cmd.State, time.Now())
+	if len(attention) > 0 {
+		out.say("")
+		out.say("what became of these is not known; `countersign resolve` shows them and takes your answer")
+		showAttention(out, attention, time.Now())
+	}
 	return nil
+}
+
+// attention reads the calls that need a person for another reason than a
+// card: their outcome is unknown. They belong to the inbox of what is open.
+func (cmd *inboxCmd) attention(ctx context.Context, c *client.Client) ([]client.Call, error) {
+	if cmd.State != "requested" || cmd.Assignee != "" {
+		return nil, nil
+	}
+	calls, err := unknownCalls(ctx, c, cmd.Topic)
+	return slices.DeleteFunc(calls, func(call client.Call) bool { return cmd.Tool != "" && call.Tool != cmd.Tool }), err
 }
 
 func showInbox(out output, cards []client.Approval, state string, now time.Time) {

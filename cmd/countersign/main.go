@@ -2,7 +2,7 @@
 // decision, and decides.
 //
 // Each command is a file with its name. The commands of people (inbox, show,
-// approve, deny, watch, topics, redrive) use pkg/client like any other
+// approve, deny, resolve, watch, topics, redrive) use pkg/client like any other
 // program, know no more than the HTTP contract, and share [people]: where the
 // server is and how to show what it said. What they draw on a terminal is in
 // the folder terminal.
@@ -21,10 +21,11 @@ import (
 
 // CLI lists the commands.
 type CLI struct {
-	Inbox   inboxCmd   `cmd:"" help:"List what waits for a decision."`
+	Inbox   inboxCmd   `cmd:"" help:"List what waits for a decision, and what needs attention."`
 	Show    showCmd    `cmd:"" help:"Show one card with everything that would run."`
 	Approve approveCmd `cmd:"" help:"Approve a call, as shown or with another input."`
 	Deny    denyCmd    `cmd:"" help:"Deny a call, with a reason for the model."`
+	Resolve resolveCmd `cmd:"" help:"List calls whose outcome is unknown, and say what became of one."`
 	Watch   watchCmd   `cmd:"" help:"Follow cards and topics live."`
 	Topics  topicsCmd  `cmd:"" help:"List conversations and what they wait for."`
 	Redrive redriveCmd `cmd:"" help:"Deliver failed continuations again."`

@@ -41,7 +41,7 @@ func (f people) connect(p process) (*client.Client, error) {
 			key = dev.APIKey
 		}
 	}
-	var options []client.Option
+	options := []client.Option{client.WithChannel("cli")}
 	if f.As != "" {
 		options = append(options, client.WithActor(f.As))
 	}

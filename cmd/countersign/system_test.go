@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"io"
@@ -28,6 +29,7 @@ const patience = time.Minute
 type system struct {
 	t        *testing.T
 	url, key string
+	database string
 	backend  *client.Client
 }
 
@@ -53,13 +55,22 @@ func startSystem(t *testing.T) *system {
 			t.Errorf("the api ended: %v", err)
 		}
 	})
-	s := &system{t, "http://" + listen, key, client.New("http://"+listen, key)}
+	s := &system{t, "http://" + listen, key, database, client.New("http://"+listen, key)}
 	s.eventually("the api is ready", func() error { return ready(s.url) })
 	must(t, second(s.backend.PutTool(t.Context(), "delete_file", client.Tool{
 		Description: "Deletes a file.", Effect: "unsafe", Executor: "caller",
 		InputSchema: json.RawMessage(`{"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}`),
 	})))
 	return s
+}
+
+// rows is a connection of the test's own to the database.
+func (s *system) rows() *sql.DB {
+	s.t.Helper()
+	db, err := sql.Open("pgx", s.database) // the driver is the store's
+	must(s.t, err)
+	s.t.Cleanup(func() { _ = db.Close() })
+	return db
 }
 
 func firstKey(t *testing.T, database string) string {

@@ -22,7 +22,12 @@ type Call struct {
 	Executor   string    `json:"executor"`
 	ApprovalID string    `json:"approvalId,omitzero"`
 	Digest     string    `json:"digest,omitzero"`
+	ErrorText  string    `json:"errorText,omitzero"`
 	Attempts   []Attempt `json:"attempts,omitzero"` // of one call, not in lists
+
+	ResolvableAt time.Time `json:"resolvableAt,omitzero"`        // of an outcome-unknown run: from when a person can resolve it
+	Resolution   *Resolved `json:"resolution,omitzero"`          // what a person found out about it
+	Repeats      *Earlier  `json:"possibleDuplicateOf,omitzero"` // a call of unknown outcome that this one may repeat
 
 	Raw json.RawMessage `json:"-"` // the whole document
 }

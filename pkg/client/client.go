@@ -8,11 +8,12 @@ import (
 // Client talks to one Countersign, on behalf of one API key. It is safe for
 // concurrent use.
 type Client struct {
-	base  string // without a slash at its end
-	key   string
-	actor string
-	tries int
-	http  *http.Client
+	base    string // without a slash at its end
+	key     string
+	actor   string
+	channel string
+	tries   int
+	http    *http.Client
 }
 
 // Option changes how a new Client behaves.
@@ -38,6 +39,10 @@ func WithHTTPClient(h *http.Client) Option { return func(c *Client) { c.http = h
 // WithActor names the person ("user:bob") that a key which may act for people
 // acts for.
 func WithActor(subject string) Option { return func(c *Client) { c.actor = subject } }
+
+// WithChannel names the way by which people reach the server through this
+// program ("cli"), for the audit; without it, it is the api.
+func WithChannel(name string) Option { return func(c *Client) { c.channel = name } }
 
 // WithTries sends a request that may be repeated at most n times.
 func WithTries(n int) Option { return func(c *Client) { c.tries = max(n, 1) } }

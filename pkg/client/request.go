@@ -118,6 +118,9 @@ func (c *Client) open(ctx context.Context, r request, payload []byte) (*http.Res
 	if c.actor != "" {
 		request.Header.Set("Countersign-Actor", c.actor)
 	}
+	if c.channel != "" {
+		request.Header.Set("Countersign-Channel", c.channel)
+	}
 	response, err := c.http.Do(request)
 	if err != nil {
 		return nil, &unreached{err}

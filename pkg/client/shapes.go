@@ -75,6 +75,7 @@ type Approval struct {
 	RequestedBy string          `json:"requestedBy,omitzero"`
 	RequestedAt time.Time       `json:"requestedAt"`
 	ExpiresAt   time.Time       `json:"expiresAt"`
+	Repeats     *Earlier        `json:"possibleDuplicateOf,omitzero"` // a call of unknown outcome that this one may repeat
 	Decision    *Verdict        `json:"decision"`
 }
 

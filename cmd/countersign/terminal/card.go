@@ -25,6 +25,7 @@ func (s Screen) Card(card client.Approval, now time.Time) {
 	s.field("id", Plain, card.ID)
 	s.field("call", Plain, card.CallID)
 	s.field("digest", Plain, card.Digest)
+	s.repeats(card.Repeats)
 	s.verdict(card.Decision)
 	if card.State == "requested" {
 		s.field("approve", Plain, "countersign approve "+ShortID(card.ID))
