@@ -18,11 +18,13 @@ type Rows interface {
 	Messages(ctx context.Context, tenant model.TenantID, topic model.TopicID, r store.Range) (store.History, error)
 	Card(ctx context.Context, tenant model.TenantID, id model.ApprovalID) (store.Card, error)
 	Cards(ctx context.Context, tenant model.TenantID, f store.CardFilter) ([]store.Card, error)
+	Call(ctx context.Context, tenant model.TenantID, id model.CallID) (store.CallView, error)
 }
 
 // UseCases is what the page does; *approval.Service is one.
 type UseCases interface {
 	Decide(ctx context.Context, from approval.Origin, id model.ApprovalID, req approval.DecisionRequest) (store.Decided, error)
+	Resolve(ctx context.Context, from approval.Origin, id model.CallID, req approval.ResolutionRequest) (store.ResolvedCall, error)
 	AppendMessages(ctx context.Context, from approval.Origin, topic model.TopicID, req approval.MessagesRequest) (store.Appended, error)
 }
 
@@ -46,7 +48,7 @@ type Console struct {
 }
 
 // New makes the console's handler. It owns /, /topic, /events, /login,
-// /logout, /decide, /say and /assets/, and answers 404 for everything else.
+// /logout, /decide, /resolve, /say and /assets/, and answers 404 for everything else.
 func New(o Options) http.Handler {
 	c := &Console{Options: o, log: o.Log.With("component", "console")}
 	mux := http.NewServeMux()
@@ -54,6 +56,7 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("GET /topic", c.signedIn(c.topic))
 	mux.HandleFunc("GET /events", c.signedIn(c.events))
 	mux.HandleFunc("POST /decide", c.signedIn(c.decide))
+	mux.HandleFunc("POST /resolve", c.signedIn(c.resolve))
 	mux.HandleFunc("POST /say", c.signedIn(c.say))
 	mux.HandleFunc("POST /login", c.login)
 	mux.HandleFunc("POST /logout", c.logout)

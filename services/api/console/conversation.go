@@ -63,22 +63,33 @@ func (c *Console) conversation(ctx context.Context, p model.Principal, id model.
 	if err != nil {
 		return nil, err
 	}
-	cards := map[model.CallID]store.Card{}
+	around := surroundings{by: p, cards: map[model.CallID]store.Card{}}
 	for _, card := range open {
-		cards[card.Call.ID] = card
+		around.cards[card.Call.ID] = card
+	}
+	if around.doubts, err = c.doubts(ctx, p.Tenant, history); err != nil {
+		return nil, err
 	}
 	out := &conversation{
 		ID: id, Name: visible.Line(string(id)), Status: topic.Status(), Text: statusTexts[topic.Status()], Older: topic.Messages > shown,
 	}
 	for _, m := range history.Messages {
-		out.Messages = append(out.Messages, newMessage(m, p, cards))
+		out.Messages = append(out.Messages, newMessage(m, around))
 	}
 	return out, nil
 }
 
+// surroundings are what calls are shown with: who looks, the open cards, and
+// the calls whose outcome is, or was, unknown.
+type surroundings struct {
+	by     model.Principal
+	cards  map[model.CallID]store.Card
+	doubts map[model.CallID]store.CallView
+}
+
 var speakers = map[string]string{"user": "Person", "system": "System", "assistant": "Model"}
 
-func newMessage(m store.Message, p model.Principal, cards map[model.CallID]store.Card) message {
+func newMessage(m store.Message, around surroundings) message {
 	out := message{Key: "m" + strconv.FormatInt(m.Position, 10), Role: m.Role, Who: speakers[m.Role]}
 	if m.Parts != nil {
 		var parts []json.RawMessage
@@ -88,7 +99,7 @@ func newMessage(m store.Message, p model.Principal, cards map[model.CallID]store
 		}
 	}
 	for _, t := range m.Turns {
-		out.addTurn(t, p, cards)
+		out.addTurn(t, around)
 	}
 	return out
 }
@@ -100,7 +111,7 @@ func (m *message) add(key string, b block) {
 	}
 }
 
-func (m *message) addTurn(t store.MessageTurn, p model.Principal, cards map[model.CallID]store.Card) {
+func (m *message) addTurn(t store.MessageTurn, around surroundings) {
 	calls := map[int]store.MessageCall{}
 	for _, c := range t.Calls {
 		calls[c.Part] = c
@@ -108,8 +119,7 @@ func (m *message) addTurn(t store.MessageTurn, p model.Principal, cards map[mode
 	key := fmt.Sprintf("%s-%d", m.Key, t.Step)
 	for i, part := range t.Parts {
 		if c, ok := calls[i]; ok && part == nil {
-			card, open := cards[c.ID]
-			m.add("call-"+string(c.ID), block{Tool: newTool(t, c, p, card, open)})
+			m.add("call-"+string(c.ID), block{Tool: newTool(t, c, around)})
 		} else {
 			m.add(fmt.Sprintf("%s-%d", key, i), plain(part))
 		}

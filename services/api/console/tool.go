@@ -27,7 +27,9 @@ type tool struct {
 	Output     *value
 	Error      string
 	Attempts   int64
-	Card       *card // while it waits for a person
+	Card       *card    // while it waits for a person
+	Doubt      *doubt   // while its outcome is unknown
+	Resolved   *verdict // what a person found out about it
 }
 
 // value is JSON to be read by a person.
@@ -60,6 +62,7 @@ type card struct {
 	ApprovedBy  []string
 	Definition  string
 	Refused     string // why this person may not answer, or ""
+	Repeats     string // that it may do again what was done already, or ""
 }
 
 var effectTexts = map[model.Effect]string{
@@ -121,7 +124,7 @@ func textOf(raw json.RawMessage) (string, bool) {
 	return strings.Join(lines, "\n"), len(lines) > 0
 }
 
-func newTool(t store.MessageTurn, c store.MessageCall, p model.Principal, open store.Card, isOpen bool) *tool {
+func newTool(t store.MessageTurn, c store.MessageCall, around surroundings) *tool {
 	out := &tool{
 		ID: c.ID, Name: visible.Line(c.Tool.Name), Server: visible.Line(c.Tool.Server), Effect: c.Tool.Effect,
 		EffectText: effectTexts[c.Tool.Effect], Input: newValue(c.Input), Edited: c.Edited, Attempts: c.Fence,
@@ -136,12 +139,25 @@ func newTool(t store.MessageTurn, c store.MessageCall, p model.Principal, open s
 	case c.State == model.CallOutputError || c.Run == model.RunUnknown:
 		out.Error = visible.Text(c.ErrorText)
 	}
-	if isOpen && c.State == model.CallApprovalRequested {
-		out.Card = newCard(open, p)
-	} else {
+	out.addDoubt(t, around)
+	if open, isOpen := around.cards[c.ID]; isOpen && c.State == model.CallApprovalRequested {
+		out.Card = newCard(open, around.by)
+	} else if out.Doubt == nil {
 		out.Input.shorten(c.Input)
 	}
 	return out
+}
+
+// addDoubt adds what there is to say about an outcome that is, or was,
+// unknown.
+func (t *tool) addDoubt(turn store.MessageTurn, around surroundings) {
+	view, found := around.doubts[t.ID]
+	switch {
+	case found && view.Run == model.RunUnknown:
+		t.Doubt = newDoubt(view, around.by, turn.RequestedBy)
+	case found && view.Resolution != nil:
+		t.Resolved = newResolved(view.Resolution)
+	}
 }
 
 // standing says how a call stands.
@@ -154,8 +170,8 @@ func standing(t store.MessageTurn, c store.MessageCall) (tone, text string) {
 	case model.CallOutputDenied:
 		return "no", deniedText(c)
 	case model.CallOutputError:
-		if c.Outcome == model.OutcomeStopped {
-			return "no", "stopped before it ran"
+		if text, ok := endTexts[c.Outcome]; ok {
+			return "no", text
 		}
 		return "bad", "failed"
 	}
@@ -165,12 +181,18 @@ func standing(t store.MessageTurn, c store.MessageCall) (tone, text string) {
 	case model.RunStarted:
 		return "run", "running"
 	case model.RunUnknown:
-		return "bad", "outcome not known"
+		return "wait", "needs attention: outcome not known"
 	}
 	if t.OpenApprovals > 0 {
 		return "run", "approved; runs when the other cards are answered"
 	}
 	return "run", "about to run"
+}
+
+// endTexts are the ends of a call that are no failure of its tool.
+var endTexts = map[model.Outcome]string{
+	model.OutcomeStopped: "stopped before it ran",
+	model.OutcomeUnknown: "closed, outcome not known",
 }
 
 func deniedText(c store.MessageCall) string {
@@ -203,6 +225,7 @@ func newCard(c store.Card, p model.Principal) *card {
 		Approval: a.ID, Topic: c.Topic, Digest: digest, Short: digest[:min(12, len(digest))],
 		RequestedBy: visible.Line(c.RequestedBy), RequestedAt: a.RequestedAt, ExpiresAt: a.ExpiresAt,
 	}
+	out.Repeats = repeated(c.Earlier)
 	if c.Definition != nil {
 		out.Definition = visible.JSON(c.Definition)
 	}
