@@ -1,6 +1,6 @@
 -- The database roles: one per service, each with what it needs and no more.
 -- A service that is broken into cannot do another one's part: a worker cannot
--- decide, the continuer cannot make keys, and none can rewrite the audit.
+-- decide or resolve, the continuer cannot make keys, and none can rewrite the audit.
 --
 -- Run it with psql as the owner of the schema after every migration; running
 -- it again changes nothing:
@@ -18,6 +18,10 @@ select format('create role %I login', name)
   from unnest(array['countersign_api', 'countersign_continuer', 'countersign_worker']) as name
  where not exists (select from pg_roles where rolname = name)
 \gexec
+
+-- What of a call its run and its hints change, and no more: a person's
+-- resolution is the api's to write.
+\set run_columns 'state, outcome, error_text, digest, edited, run, fence, claim_token, worker, lease_until, queued_at, not_before, first_started_at, result_digest, uncertain, output, published, published_at, unknown_at'
 
 begin;
 
@@ -56,14 +60,16 @@ grant delete on topics to countersign_api;
 -- links the audit.
 grant select on signing_secrets to countersign_continuer;
 grant insert on continuations to countersign_continuer;
-grant update on topics, messages, turns, calls, approvals, attempts, continuations to countersign_continuer;
+grant update on topics, messages, turns, approvals, attempts, continuations to countersign_continuer;
+grant update (:run_columns) on calls to countersign_continuer;
 grant insert on audit_chain to countersign_continuer;
 grant update on audit_chainer to countersign_continuer;
 
 -- The worker claims and finishes, and imports the tools of MCP servers. It
 -- reads approvals and can change none.
 grant insert on attempts, continuations to countersign_worker;
-grant update on topics, turns, calls, attempts, continuations to countersign_worker;
+grant update on topics, turns, attempts, continuations to countersign_worker;
+grant update (:run_columns) on calls to countersign_worker;
 grant insert on tool_definitions to countersign_worker;
 grant insert, update, delete on tools to countersign_worker;
 grant update on mcp_servers to countersign_worker;

@@ -98,6 +98,8 @@ func TestTheWorkersRoleIsEnoughForAllItDoes(t *testing.T) {
 		t.Errorf("%d leases were renewed, want 1", len(leases))
 	}
 	must(t, worker.StopQueued(ctx, tenant, stopped.ID, "the tool is gone"))
+	_, err = worker.Finish(ctx, tenant, renewed.ID, claimed.Call.Fence, "t", model.Result{Kind: model.ResultUnknown, Text: "500"})
+	must(t, err)
 
 	server := model.MCPServer{Tenant: tenant, Name: "files", URL: "http://mcp.example", AutoApprove: model.AutoApproveRead}
 	_, _, err = api.PutMCPServer(ctx, server, "key:ops", "api")
@@ -159,6 +161,9 @@ func TestNoRoleMayDoAnotherOnesPart(t *testing.T) {
 		{"worker", "update approvals set state = state"},
 		{"worker", "select from approvals for no key update"},
 		{"worker", "insert into calls default values"},
+		{"worker", "update calls set resolution = 'closed'"},
+		{"continuer", "update calls set resolution = 'closed'"},
+		{"worker", "update calls set input = input"},
 		{"worker", "select from keys"},
 		{"worker", "select from signing_secrets"},
 		{"worker", "update policies set rule = rule"},
