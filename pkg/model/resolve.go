@@ -171,5 +171,5 @@ func (t *Turn) refuseLate(c *Call, r Result, now time.Time) {
 		text += " It said: " + r.Text
 	}
 	t.closeAttempt(c, AttemptRefused, text, now)
-	t.audit(AuditRecord{At: now, Action: "call.late-result-refused", Call: c.ID, Detail: text, Digest: c.ResultDigest})
+	t.auditAttempt(c, c.Worker, AttemptRefused, c.ResultDigest, now)
 }

@@ -37,11 +37,6 @@ func (t *Turn) Claim(c *Call, claim Claim, now time.Time) error {
 		t.settle(now)
 		return ErrNotClaimable
 	case c.Tool.Effect == EffectKeyed && c.Uncertain && !c.keyHolds(now):
-		t.Stop(c, "The tool may have forgotten the key under which it was tried.", now)
-		t.settle(now)
-		return ErrNotClaimable
-	}
-	if c.Tool.Effect == EffectKeyed && c.Uncertain && !c.keyHolds(now) {
 		// It waited too long: the tool may take its key for a new one (I4).
 		t.Stop(c, "It was not tried again, since the tool remembers the key of that attempt no longer.", now)
 		t.settle(now)

@@ -14,6 +14,13 @@ func next(topic, message string, calls ...NewCall) Registration {
 	return r
 }
 
+// withInput is the call with another input.
+func withInput(c NewCall, input string) NewCall {
+	c.Input = []byte(input)
+	c.Call.Digest = model.Digest(tenant, c.Call.ID, c.Call.Tool.Name, c.Call.Tool.Definition, c.Input)
+	return c
+}
+
 // I4: running a call of unknown outcome again is a new call with a new card
 // that points at the old one: what repeats it is asked about although policy
 // allows it, before the outcome is known and after it is.
@@ -22,8 +29,7 @@ func TestI4WhatMayRepeatAnUnknownOutcomeIsAsked(t *testing.T) {
 	s := open(t)
 	tool, other := putTool(t, s, "delete_file", model.EffectUnsafe), putTool(t, s, "move_file", model.EffectUnsafe)
 	first := unknown(t, s, "t", tool)
-	elsewhere := allowed(tool, "x")
-	elsewhere.Input = []byte(`{"path":"new.log"}`)
+	elsewhere := withInput(allowed(tool, "x"), `{"path":"new.log"}`)
 	out := register(t, s, next("t", "m2", allowed(tool, "a"), asking(tool, "b"), allowed(other, "c"), elsewhere))
 	if c := out.Turn.Calls; c[0].Run != model.RunNone || c[0].State != model.CallApprovalRequested || c[2].Run != model.RunQueued || c[3].Run != model.RunQueued {
 		t.Fatalf("runs: %q %q %q %q", c[0].Run, c[1].Run, c[2].Run, c[3].Run)
@@ -49,7 +55,7 @@ func TestI4WhatMayRepeatAnUnknownOutcomeIsAsked(t *testing.T) {
 	if c := register(t, s, next("another topic", "m1", allowed(tool, "a"))).Turn.Calls[0]; c.Run != model.RunQueued {
 		t.Errorf("in another topic it is %s, %s", c.State, c.Run)
 	}
-	requireConsistent(t, s)
+	requireInvariants(t, s, Scope{})
 }
 
 // What a person had changed is compared in both forms, and a turn that was
@@ -59,12 +65,12 @@ func TestALiveTurnsRepetitionIsAskedToo(t *testing.T) {
 	s := open(t)
 	tool := putTool(t, s, "delete_file", model.EffectUnsafe)
 	call := unknown(t, s, "t", tool)
-	exec(t, s, `update calls set original_input = input, input = '{"path":"edited.log"}' where call_id = $1`, string(call.ID))
+	exec(t, s, `update calls set original_input = input, input = '{"path":"edited.log"}', digest = $2, edited = true where call_id = $1`, string(call.ID),
+		model.Digest(tenant, call.ID, tool.Name, tool.Definition, []byte(`{"path":"edited.log"}`)))
 	live := next("t", "m2")
 	live.Live = time.Minute
 	turn := register(t, s, live).Turn
-	edited := allowed(tool, "b")
-	edited.Input = []byte(`{"path":"edited.log"}`)
+	edited := withInput(allowed(tool, "b"), `{"path":"edited.log"}`)
 	e := Ending{Turn: turn.ID, Topic: "t", Fence: turn.Live.Fence, Token: turn.Live.Token, Content: sum("end"),
 		Parts: Parts{[]byte(`{"type":"step-start"}`), nil, nil}, Calls: []NewCall{allowed(tool, "a"), edited}, Expiry: time.Hour}
 	e.Calls[0].Call.Part, e.Calls[1].Call.Part = 1, 2
@@ -77,7 +83,7 @@ func TestALiveTurnsRepetitionIsAskedToo(t *testing.T) {
 			t.Errorf("%s: %s, %+v", c.ToolCallID, c.State, again.Earlier)
 		}
 	}
-	requireConsistent(t, s)
+	requireInvariants(t, s, Scope{})
 }
 
 // What needs a person is listed by its run.
