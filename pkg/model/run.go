@@ -113,17 +113,19 @@ func (t *Turn) Finish(c *Call, fence int64, token string, r Result, now time.Tim
 	case ResultFailed:
 		t.conclude(c, RunFailed, CallOutputError, r.Text, r)
 	case ResultNothingSent:
-		t.retryUnsent(c, r.Text, now)
+		t.retryUnsent(c, r, now)
 	default:
 		if now.Before(c.LeaseUntil) {
 			c.LeaseUntil = now // its owner is done with it
 		}
-		t.lose(c, r.Text, now)
+		t.lose(c, r, now)
 	}
 	t.settle(now)
 	return nil
 }
 
+// conclude settles a run. r is the result as it came, by which the same one is
+// known when it comes again.
 func (t *Turn) conclude(c *Call, run RunState, part CallState, text string, r Result) {
 	t.moveRun(c, run)
 	c.ErrorText, c.Outcome, c.ResultDigest = text, "", r.Digest()
@@ -141,23 +143,23 @@ func (t *Turn) LoseLease(c *Call, now time.Time) bool {
 	const text = "The worker went away while the tool ran."
 	t.closeAttempt(c, "lease-lost", text, now)
 	t.auditAttempt(c, "", "lease-lost", nil, now)
-	t.lose(c, text, now)
+	t.lose(c, Result{Kind: ResultUnknown, Text: text}, now)
 	t.settle(now)
 	return true
 }
 
 // lose is the class rule for an attempt of which nobody knows whether it took
 // effect (I4). An ended turn never re-queues.
-func (t *Turn) lose(c *Call, text string, now time.Time) {
+func (t *Turn) lose(c *Call, r Result, now time.Time) {
 	mayRetry := t.Ended == "" && int(c.Fence) < c.Tool.MaxAttempts
 	switch e := c.Tool.Effect; {
 	case mayRetry && (e == EffectRead || e == EffectIdempotent || e == EffectKeyed && c.keyHolds(now)):
 		c.Uncertain = true
 		t.requeue(c, now)
 	case e == EffectRead:
-		t.conclude(c, RunFailed, CallOutputError, text+" It was tried as often as allowed.", Result{Kind: ResultFailed, Text: text})
+		t.conclude(c, RunFailed, CallOutputError, r.Text+" It was tried as often as allowed.", r)
 	default:
-		t.doubt(c, text, now)
+		t.doubt(c, r.Text, now)
 	}
 }
 
@@ -173,17 +175,16 @@ func (t *Turn) doubt(c *Call, text string, now time.Time) {
 // retryUnsent follows an attempt that proved that nothing was sent, which
 // makes another one safe whatever the effect. Once the run is given up as
 // unknown, the proof ends it.
-func (t *Turn) retryUnsent(c *Call, text string, now time.Time) {
+func (t *Turn) retryUnsent(c *Call, r Result, now time.Time) {
 	switch {
 	case c.Run == RunStarted && t.Ended == "" && int(c.Fence) < c.Tool.MaxAttempts:
 		t.requeue(c, now)
 	case c.Uncertain && c.Tool.Effect == EffectRead: // what nobody heard of did no harm
-		t.conclude(c, RunFailed, CallOutputError, text+" It was tried as often as allowed.", Result{Kind: ResultFailed, Text: text})
+		t.conclude(c, RunFailed, CallOutputError, r.Text+" It was tried as often as allowed.", r)
 	case c.Uncertain:
-		t.doubt(c, text, now)
+		t.doubt(c, r.Text, now)
 	default:
-		r := Result{Kind: ResultFailed, Text: "The tool could not be reached. It did not run: " + text}
-		t.conclude(c, RunFailed, CallOutputError, r.Text, r)
+		t.conclude(c, RunFailed, CallOutputError, "The tool could not be reached. It did not run: "+r.Text, r)
 	}
 }
 
