@@ -24,6 +24,7 @@ func smallWorlds() []worldKind {
 		worldKind{name: "eager", eager: true, tools: [2]callKind{unsafe, {effect: EffectRead}}, spare: spare{stops: 1}},
 		worldKind{name: "live", live: true, tools: [2]callKind{unsafe, {effect: EffectKeyed}}},
 		worldKind{name: "followers", tools: [2]callKind{unsafe, unsafe}, spare: spare{followers: 2, redrives: 1}},
+		worldKind{name: "resolve", tools: [2]callKind{unsafe, {effect: EffectKeyed}}, spare: spare{resolves: 1}},
 		worldKind{name: "deny", hold: LapseDeny, tools: [2]callKind{unsafe, caller}},
 		worldKind{name: "park", hold: LapsePark, tools: [2]callKind{unsafe, {effect: EffectUnsafe}}},
 		worldKind{name: "quorum", quorum: 2, tools: [2]callKind{unsafe, {effect: EffectUnsafe}}},
@@ -35,7 +36,7 @@ func everyWorld() []worldKind {
 	for i, a := range allEffects {
 		for _, b := range allEffects[i:] {
 			for n := range 24 {
-				k := worldKind{name: fmt.Sprint("all", n), eager: n%2 == 1, live: n/2%3 == 1, spare: spare{1, 1, 1, 1},
+				k := worldKind{name: fmt.Sprint("all", n), eager: n%2 == 1, live: n/2%3 == 1, spare: spare{1, 1, 1, 1, 1},
 					tools: [2]callKind{{effect: a, asked: true}, {effect: b, asked: n/6%2 == 0}}}
 				if n/2%3 == 2 {
 					k.hold, k.tools[1].executor = []OnLapse{LapseDeny, LapsePark}[n/12], ExecutorCaller

@@ -19,10 +19,9 @@ func (w *small) book(before *small) string {
 		case a.Started && e.open:
 			return fmt.Sprintf("a second open attempt of %s (I4)", a.Call)
 		case a.Started:
-			e.open = true
+			e.open, e.unproven, e.doubtful = true, e.unproven || e.doubtful, false
 		default:
-			e.open = false
-			e.unproven = e.unproven || a.Outcome != string(ResultNothingSent)
+			e.open, e.doubtful = false, a.Outcome != string(ResultNothingSent)
 		}
 	}
 	if w.turn.Changed {
@@ -51,8 +50,9 @@ func check(before, after *small, err error) string {
 			}
 		}
 	}
-	stopped := errors.Is(err, ErrNotClaimable) || errors.Is(err, ErrApprovalClosed) // what the refusal itself writes
-	if err != nil && !stopped && (after.turn.Changed || errors.Is(err, errAgain)) {
+	// Refusals that write: a stop, an expiry, a note that a result came too late.
+	writes := errors.Is(err, ErrNotClaimable) || errors.Is(err, ErrApprovalClosed) || errors.Is(err, ErrResultConflict)
+	if err != nil && !writes && (after.turn.Changed || errors.Is(err, errAgain)) {
 		return "refused, and changed all the same: " + err.Error()
 	}
 	return ""
@@ -148,6 +148,9 @@ func checkFollowers(before, after *small) string {
 // no run and no effect.
 func checkVerdict(before, after *small, i int) string {
 	c, was := after.turn.Calls[i], before.turn.Calls[i]
+	if was.Resolution != nil && c.Resolution.Outcome != was.Resolution.Outcome {
+		return "a resolution was changed (I4)"
+	}
 	if was.State.Settled() && c.State != was.State {
 		return "a settled call changed its state (I1)"
 	}
@@ -229,7 +232,7 @@ func checkEffects(_, after *small, i int) string {
 // checkTold: nobody is told that a tool did not run which may have run.
 func checkTold(_, after *small, i int) string {
 	c, e := after.turn.Calls[i], after.ledger[i]
-	if c.State.Settled() && e.unproven && !strings.Contains(c.ErrorText, "may have taken effect") &&
+	if c.State.Settled() && (e.unproven || e.doubtful) && !strings.Contains(c.ErrorText, "may have taken effect") &&
 		(c.Run == RunStopped || strings.Contains(c.ErrorText, "did not run")) {
 		return "told that it did not run, and it may have: " + c.ErrorText
 	}

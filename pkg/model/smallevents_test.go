@@ -24,7 +24,7 @@ func (k worldKind) events() []event {
 		if c.asked {
 			out = append(out, peopleEvents(i, k.quorum)...)
 		}
-		out = append(out, runEvents(i, c)...)
+		out = append(out, runEvents(i, c, k.spare.resolves > 0)...)
 		for h := range 2 {
 			out = append(out, workerEvents(h, i)...)
 		}
@@ -110,7 +110,7 @@ func (w *small) decide(i int, approved bool, by string, edit *Edit, at time.Time
 	return err
 }
 
-func runEvents(i int, k callKind) []event {
+func runEvents(i int, k callKind, resolves bool) []event {
 	lose := func(at func(*Call) time.Time) func(*small) (bool, error) {
 		return func(w *small) (bool, error) {
 			c := w.turn.Calls[i]
@@ -126,11 +126,56 @@ func runEvents(i int, k callKind) []event {
 			return w.spare.stops >= 0 && w.turn.StopQueued(w.turn.Calls[i], "The tool is gone. It did not run.", noon), nil
 		}},
 	}
+	if resolves {
+		out = append(out, resolveEvents(i)...)
+	}
 	if k.effect == EffectKeyed {
 		out = append(out, event{name: fmt.Sprint("lose the lease after the key's retention of ", i), system: true, when: started,
 			do: lose(func(c *Call) time.Time { return c.FirstStartedAt.Add(c.Tool.KeyRetention) })})
 	}
 	return out
+}
+
+// resolveEvents are what a person finds out about call i, who knows the truth
+// or knows that nobody does.
+func resolveEvents(i int) []event {
+	resolve := func(o ResolutionOutcome, could func(*small) bool) event {
+		return event{name: fmt.Sprint("a person resolves ", o, " ", i), do: func(w *small) (bool, error) {
+			c := w.turn.Calls[i]
+			r := Resolution{Outcome: o, Evidence: "seen", By: Principal{Subject: "user:ann", Key: "k", Roles: []Role{RoleApprover}}}
+			_, err := w.turn.Resolve(c, r, c.ResolvableAt())
+			if err == nil {
+				w.bury(i)
+				w.spare.resolves--
+			}
+			return true, err
+		}, when: func(w *small) bool { return w.turn.Calls[i].Fence > 0 && w.spare.resolves > 0 && could(w) }}
+	}
+	return []event{
+		resolve(ResolvedHappened, func(w *small) bool { return w.ledger[i].effects > 0 }),
+		resolve(ResolvedDidNotHappen, func(w *small) bool { return w.ledger[i].effects == 0 }),
+		resolve(ResolvedClosed, func(w *small) bool { return true }),
+		{name: fmt.Sprint("a person resolves too early ", i), when: func(w *small) bool {
+			return w.turn.Calls[i].Run == RunUnknown
+		}, do: func(w *small) (bool, error) {
+			c := w.turn.Calls[i]
+			_, err := w.turn.Resolve(c, Resolution{Outcome: ResolvedClosed, By: Principal{Roles: []Role{RoleApprover}}}, c.LeaseUntil)
+			if err == nil {
+				return true, errors.New("resolved while the attempt may be alive")
+			}
+			return true, err
+		}},
+	}
+}
+
+// bury is what waiting for a call's quarantine means: who has not sent by then
+// never does.
+func (w *small) bury(i int) {
+	for h, mine := range w.workers {
+		if mine.call == i && !mine.sent {
+			w.workers[h] = hand{call: -1}
+		}
+	}
 }
 
 // workerEvents are how worker h comes to hold call i.

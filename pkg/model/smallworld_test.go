@@ -36,7 +36,8 @@ type hand struct {
 type entry struct {
 	effects  int
 	open     bool // an attempt's row has no end
-	unproven bool // an attempt ended otherwise than by proof that nothing was sent
+	unproven bool // an attempt before the last ended otherwise than by proof that nothing was sent
+	doubtful bool // so did the last
 	late     bool // a key was used again after its retention
 }
 
@@ -46,6 +47,7 @@ type spare struct {
 	stops     int // definitions that change, preparations that fail for good
 	followers int // live ones
 	redrives  int
+	resolves  int
 }
 
 var noon = time.Unix(1_000_000, 0)
@@ -91,7 +93,7 @@ func (k worldKind) start() *small {
 func (k callKind) call(i, quorum int) *Call {
 	id := fmt.Sprint("c", i)
 	c := &Call{ID: CallID(id), Part: i + 1, ToolCallID: id, Digest: []byte("digest of " + id), Tool: CallTool{
-		Name: "tool", Definition: []byte("definition"), Effect: k.effect, Executor: ExecutorWorker, MaxAttempts: 2, KeyRetention: time.Hour}}
+		Name: "tool", Definition: []byte("definition"), Effect: k.effect, Executor: ExecutorWorker, MaxAttempts: 2, KeyRetention: time.Hour, Timeout: time.Minute}}
 	if k.executor != "" {
 		c.Tool.Executor = k.executor
 	}
@@ -122,7 +124,7 @@ func loadTurn(t *Turn) *Turn {
 	out.Calls = make([]*Call, len(t.Calls))
 	for i, c := range t.Calls {
 		call := *c
-		call.Changed, call.NewInput, call.NewOutput = false, nil, nil
+		call.Changed, call.NewInput, call.NewOutput, call.UnknownAt = false, nil, nil, time.Time{}
 		if c.Approval != nil {
 			a := *c.Approval
 			a.Changed = false
@@ -172,7 +174,7 @@ func (w *small) key() string {
 	}
 	for i := range w.turn.Calls {
 		e := &w.ledger[i]
-		b = append(b, '|', byte('0'+e.effects), flag(e.open), flag(e.unproven), flag(e.late))
+		b = append(b, '|', byte('0'+e.effects), flag(e.open), flag(e.unproven), flag(e.doubtful), flag(e.late))
 	}
 	first, second := w.handKey(0), w.handKey(1)
 	if second < first {
@@ -183,7 +185,7 @@ func (w *small) key() string {
 		b = append(append(b, ','), d.ID...)
 	}
 	return string(append(b, '|', byte(w.followers), byte(w.completed), byte(w.spare.crashes), byte(w.spare.stops),
-		byte(w.spare.followers), byte(w.spare.redrives)))
+		byte(w.spare.followers), byte(w.spare.redrives), byte(w.spare.resolves)))
 }
 
 func turnKey(t *Turn) string {
@@ -199,6 +201,9 @@ func callKey(c *Call) string {
 	b := append(make([]byte, 0, 64), c.State...)
 	b = append(append(append(b, ':'), c.Run...), byte('0'+c.Fence), flag(c.ClaimToken != ""), flag(c.Uncertain), flag(c.ResultDigest != nil))
 	b = append(append(b, c.Outcome...), c.Digest...)
+	if c.Resolution != nil {
+		b = append(b, c.Resolution.Outcome...)
+	}
 	if c.Approval != nil {
 		b = append(append(b, ':'), c.Approval.State...)
 	}
