@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/countersign/countersign/pkg/daemon.version=$(VERS
 PROGRAMS := ./cmd/countersign ./services/api ./services/continuer ./services/worker
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test lint build bench
+.PHONY: help dev test model lint build bench
 
 help: ## Print this list.
 	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do printf 'make %-8s %s\n' "$$target" "$$text"; done
@@ -16,10 +16,15 @@ dev: ## Run everything in one process with a demo; ARGS="--listen 127.0.0.1:9000
 	bin/countersign dev $(ARGS)
 
 test: ## Vet, check the format, and run every test under the race detector, on real servers.
-	@scripts/setup.sh postgres redis compiler node python curl
+	@scripts/setup.sh postgres redis compiler node python curl spin
 	go vet ./...
 	@unformatted=$$(gofmt -l $$(ls -d */ | grep -v node_modules)); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go test -race -shuffle=on -count=1 -timeout=30m ./...
+
+model: ## Check the protocol's model and its seeded bugs with Spin, and every small world of the rules.
+	@scripts/setup.sh compiler spin
+	go test -count=1 -v -run 'TestSpin' ./docs/model
+	go test -count=1 -v -run 'TestEveryReachableWorld|TestSeededBugs' ./pkg/model
 
 lint: ## Run golangci-lint; the first time it is built, which takes minutes.
 	go build -C tools/lint -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -3,7 +3,7 @@
 # is missing: through apt on Debian and Ubuntu, elsewhere it says what to
 # install. It says nothing when nothing is missing.
 #
-#   scripts/setup.sh NEED...      postgres redis compiler node python curl
+#   scripts/setup.sh NEED...      postgres redis compiler node python curl spin
 #
 # The servers run as children on private ports; nothing of the distribution's
 # own services is used, and none is left running.
@@ -38,7 +38,7 @@ has_redis() {
         [ "$(redis-server --version | sed 's/.*v=//' | number)" -ge "$oldest_redis" ]
 }
 
-# The race detector is linked by the C compiler.
+# The race detector is linked by the C compiler, and Spin's checkers are compiled by it.
 has_compiler() { command -v "${CC:-gcc}" >/dev/null || command -v cc >/dev/null || command -v clang >/dev/null; }
 
 has_node() {
@@ -50,6 +50,8 @@ has_python() { command -v python3 >/dev/null; }
 
 has_curl() { command -v curl >/dev/null; }
 
+has_spin() { command -v spin >/dev/null; }
+
 # packages prints the Debian packages that bring a need.
 packages() {
     case "$1" in
@@ -59,6 +61,7 @@ packages() {
         node) echo nodejs npm ;;
         python) echo python3 ;;
         curl) echo curl ;;
+        spin) echo spin ;;
         *) fail "unknown need '$1'" ;;
     esac
 }
@@ -67,10 +70,11 @@ describe() {
     case "$1" in
         postgres) echo "Postgres $oldest_postgres or newer (initdb and postgres)" ;;
         redis) echo "Redis $oldest_redis or newer (redis-server)" ;;
-        compiler) echo "a C compiler (for the race detector)" ;;
+        compiler) echo "a C compiler (for the race detector and the model checker)" ;;
         node) echo "Node.js $oldest_node or newer with npm" ;;
         python) echo "Python 3" ;;
         curl) echo "curl" ;;
+        spin) echo "the model checker Spin" ;;
     esac
 }
 
@@ -117,7 +121,7 @@ install_missing() {
     done
     if ! command -v apt-get >/dev/null; then
         fail "missing: $(for need in "$@"; do describe "$need"; done | paste -sd ';' | sed 's/;/; /g')" \
-            "install it (macOS: brew install postgresql@17 redis node python curl; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl) and try again"
+            "install it (macOS: brew install postgresql@17 redis node python curl spin; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl, and Spin from https://spinroot.com) and try again"
     fi
     sudo=
     if [ "$(id -u)" -ne 0 ]; then
