@@ -5,7 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"reflect"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -24,7 +24,7 @@ func TestTheRowsDoWhatTheRulesDo(t *testing.T) {
 	t.Parallel()
 	set := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	for name, value := range map[string]string{"rapid.checks": "12", "rapid.steps": "20", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "15", "rapid.steps": "60", "rapid.nofailfile": "true"} {
 		if !set[name] {
 			if err := flag.Set(name, value); err != nil {
 				t.Fatal(err)
@@ -146,11 +146,28 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 	}
 }
 
-func (m *machine) call(rt *rapid.T) *model.Call {
-	return m.turn.Calls[rapid.IntRange(0, len(m.turn.Calls)-1).Draw(rt, "call")]
+// call picks one of the calls that fits, or nil; now and then any, to be refused.
+func (m *machine) call(rt *rapid.T, fits func(*model.Call) bool) *model.Call {
+	list := m.turn.Calls
+	if !m.oneIn(rt, 6) {
+		list = slices.DeleteFunc(slices.Clone(list), func(c *model.Call) bool { return !fits(c) })
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return rapid.SampledFrom(list).Draw(rt, "call")
 }
 
+func (m *machine) oneIn(rt *rapid.T, n int) bool { return rapid.IntRange(1, n).Draw(rt, "one in") == n }
+
+func isRequested(c *model.Call) bool { return c.State == model.CallApprovalRequested }
+func isQueued(c *model.Call) bool    { return c.Run == model.RunQueued }
+func isStarted(c *model.Call) bool   { return c.Run == model.RunStarted }
+
 func (m *machine) registerAgain(rt *rapid.T) {
+	if !m.oneIn(rt, 4) {
+		return // once in a while is enough
+	}
 	out, err := m.s.Register(context.Background(), m.wish)
 	if err != nil || out.Created || out.Turn.ID != m.turn.ID {
 		rt.Fatalf("the same registration: %+v, %v", out, err)
@@ -158,9 +175,9 @@ func (m *machine) registerAgain(rt *rapid.T) {
 }
 
 func (m *machine) decide(rt *rapid.T) {
-	c := m.call(rt)
-	if c.Approval == nil {
-		rt.Skip("nobody is asked")
+	c := m.call(rt, isRequested)
+	if c == nil || c.Approval == nil {
+		return
 	}
 	d := verdict(c, rapid.IntRange(0, 3).Draw(rt, "verdict") > 0, rapid.SampledFrom([]string{"ann", "bob"}).Draw(rt, "by"))
 	m.asked = append(m.asked, d)
@@ -169,7 +186,7 @@ func (m *machine) decide(rt *rapid.T) {
 
 func (m *machine) decideAgain(rt *rapid.T) {
 	if len(m.asked) == 0 {
-		rt.Skip("nothing was decided")
+		return // nothing was decided
 	}
 	m.answer(rt, rapid.SampledFrom(m.asked).Draw(rt, "decision"))
 }
@@ -201,7 +218,10 @@ func (m *machine) answer(rt *rapid.T, d model.Decision) {
 }
 
 func (m *machine) claim(rt *rapid.T) {
-	c := m.call(rt)
+	c := m.call(rt, isQueued)
+	if c == nil {
+		return
+	}
 	m.set(rt, `update calls set not_before = clock_timestamp() where call_id = ($1::text)::uuid and not_before is not null`, string(c.ID))
 	claim := claimOf(c, model.NewToken())
 	claim.Definition = c.Tool.Definition
@@ -228,7 +248,7 @@ func later(a, b time.Time) time.Time {
 
 func (m *machine) finish(rt *rapid.T) {
 	if len(m.held) == 0 {
-		rt.Skip("nothing is claimed")
+		return // nothing is claimed
 	}
 	h := rapid.SampledFrom(m.held).Draw(rt, "claim")
 	r := rapid.SampledFrom([]model.Result{
@@ -248,7 +268,10 @@ func (m *machine) finish(rt *rapid.T) {
 }
 
 func (m *machine) loseLease(rt *rapid.T) {
-	c := m.call(rt)
+	c := m.call(rt, isStarted)
+	if c == nil {
+		return
+	}
 	m.turn.LoseLease(c, c.LeaseUntil)
 	m.set(rt, `update calls set lease_until = clock_timestamp() where run = 'started' and call_id = ($1::text)::uuid`, string(c.ID))
 	_, err := m.s.LoseLeases(context.Background())
@@ -256,9 +279,12 @@ func (m *machine) loseLease(rt *rapid.T) {
 }
 
 func (m *machine) expire(rt *rapid.T) {
-	c := m.call(rt)
-	if c.Approval == nil {
-		rt.Skip("nobody is asked")
+	if !m.oneIn(rt, 4) {
+		return // it would leave little to decide
+	}
+	c := m.call(rt, isRequested)
+	if c == nil || c.Approval == nil {
+		return
 	}
 	m.turn.Expire(c, c.Approval.ExpiresAt)
 	m.set(rt, `update approvals set expires_at = clock_timestamp() where state = 'requested' and call_id = ($1::text)::uuid`, string(c.ID))
@@ -268,7 +294,7 @@ func (m *machine) expire(rt *rapid.T) {
 
 func (m *machine) lapse(rt *rapid.T) {
 	if m.turn.Hold == nil {
-		rt.Skip("nothing is held")
+		return // nothing is held
 	}
 	m.turn.Lapse(m.turn.Hold.Until)
 	m.set(rt, `update turns set hold_until = clock_timestamp() where turn_id = ($1::text)::uuid and hold_until is not null`, string(m.turn.ID))
@@ -277,14 +303,20 @@ func (m *machine) lapse(rt *rapid.T) {
 }
 
 func (m *machine) stop(rt *rapid.T) {
-	c := m.call(rt)
+	if !m.oneIn(rt, 4) {
+		return // it would leave little to run
+	}
+	c := m.call(rt, isQueued)
+	if c == nil {
+		return
+	}
 	m.turn.StopQueued(c, "The tool is gone.", time.Now())
 	m.swept(rt, "stop", m.s.StopQueued(context.Background(), tenant, c.ID, "The tool is gone."))
 }
 
 func (m *machine) cancel(rt *rapid.T) {
-	if rapid.IntRange(0, 3).Draw(rt, "really") > 0 {
-		rt.Skip("not now: it ends the play")
+	if !m.oneIn(rt, 8) {
+		return // it ends the play
 	}
 	m.turn.End(model.TurnAborted, model.OutcomeCancelled, model.TextCancelled, time.Now())
 	_, err := m.s.Cancel(context.Background(), tenant, m.topic, m.turn.ID, "key:ops", "api")
@@ -300,6 +332,9 @@ func (m *machine) swept(rt *rapid.T, what string, err error) {
 
 // accept registers a turn that continues, whole or live.
 func (m *machine) accept(rt *rapid.T, live bool) {
+	if m.turn.Acceptable() != nil && !m.oneIn(rt, 6) {
+		return // there is nothing to accept
+	}
 	m.made++
 	r := registration(string(m.topic))
 	r.Message, r.Continues, r.Content, r.WhileOpen = model.MessageID(fmt.Sprint("next", m.made)), m.turn.ID, sum(fmt.Sprint(m.topic, m.made)), WhileOpenParallel
@@ -327,7 +362,7 @@ func (r Registered) turnID() model.TurnID {
 // die lets the lease of the live next turn run out.
 func (m *machine) die(rt *rapid.T) {
 	if m.next == nil || m.next.Live == nil {
-		rt.Skip("nothing is live")
+		return // nothing is live
 	}
 	m.turn.Return(m.next.ID, time.Now())
 	m.next = nil
@@ -345,12 +380,11 @@ const (
 // it: it holds a lock that the commit needs, waits until somebody waits for
 // it, and ends that session. The commit is then looked up by its token.
 func (m *machine) perhapsKilled(rt *rapid.T, lock string, commit func() error, want error) {
-	kill := rapid.IntRange(0, 3).Draw(rt, "kill") == 0
 	var err error
-	if !kill {
-		err = commit()
-	} else {
+	if m.oneIn(rt, 4) {
 		err = m.killed(rt, lock, commit)
+	} else {
+		err = commit()
 	}
 	if (err == nil) != (want == nil) || want != nil && !errors.Is(err, want) {
 		rt.Fatalf("answered %v, by the rules %v", err, want)
@@ -404,7 +438,7 @@ func (m *machine) compare(rt *rapid.T, what string) {
 	if err != nil {
 		rt.Fatalf("%s: %v", what, err)
 	}
-	if got, want := sketch(rows), sketch(m.turn); !reflect.DeepEqual(got, want) {
+	if got, want := sketch(rows), sketch(m.turn); !slices.Equal(got, want) {
 		rt.Fatalf("after %s\nthe rows  %+v\nthe rules %+v", what, got, want)
 	}
 	var counters model.TopicCounters
