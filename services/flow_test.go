@@ -18,7 +18,11 @@ import (
 // processes of their own.
 func TestOneCallThroughTheNineSteps(t *testing.T) {
 	t.Parallel()
-	d := deploy(t)
+	theNineSteps(t, deploy(t))
+}
+
+func theNineSteps(t *testing.T, d *deployment) {
+	t.Helper()
 	ctx := t.Context()
 	tool := newToolServer(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, `{"deleted": true, "size": 1E2}`) })
 	must(t, second(d.Node(0).PutTool(ctx, "delete_file", tool.tool("unsafe"))))

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -52,6 +54,14 @@ func (n *NATS) Start(ctx context.Context) error {
 	}
 	n.options.Port, err = onPort(n.options.Port, func(port int) error { return n.run(ctx, port) })
 	return err
+}
+
+// Wipe removes everything that JetStream stored. The server is closed.
+func (n *NATS) Wipe() error {
+	if n.server != nil {
+		return errors.New("it is running")
+	}
+	return os.RemoveAll(filepath.Join(n.options.Dir, "jetstream"))
 }
 
 func (n *NATS) run(ctx context.Context, port int) error {

@@ -28,7 +28,7 @@ func (c *Cache) Get(ctx context.Context, tenant model.TenantID, topics []model.T
 	if len(topics) == 0 {
 		return found, nil
 	}
-	values, err := c.fetch(ctx, tenant, topics)
+	values, ends, err := c.fetch(ctx, tenant, topics)
 	if err != nil {
 		c.count(len(topics), "failed")
 		return nil, fmt.Errorf("read %d topic statuses: %w", len(topics), err)
@@ -36,6 +36,9 @@ func (c *Cache) Get(ctx context.Context, tenant model.TenantID, topics []model.T
 	var poison []scriptCall
 	for i, topic := range topics {
 		entry, known, err := read(tenant, topic, values[i])
+		if known && (ends[i].Val() == forever || ends[i].Val() > mostTTL) {
+			known, err = false, errPoisoned
+		}
 		switch {
 		case err != nil:
 			poison = append(poison, scriptCall{keyOf(identity(tenant, topic)), seen(values[i])})
@@ -49,26 +52,32 @@ func (c *Cache) Get(ctx context.Context, tenant model.TenantID, topics []model.T
 	return found, nil
 }
 
-// fetch reads the values; a key of another type is an answer like any other.
-func (c *Cache) fetch(ctx context.Context, tenant model.TenantID, topics []model.TopicID) ([]*redis.SliceCmd, error) {
-	values := make([]*redis.SliceCmd, len(topics))
+// forever is the end of a key that has none. No entry of ours is like that: it
+// would be believed until its topic changes, however wrong it is.
+const forever = -1
+
+// fetch reads the values, and how long each lives; a key of another type is an
+// answer like any other.
+func (c *Cache) fetch(ctx context.Context, tenant model.TenantID, topics []model.TopicID) ([]*redis.SliceCmd, []*redis.DurationCmd, error) {
+	values, ends := make([]*redis.SliceCmd, len(topics)), make([]*redis.DurationCmd, len(topics))
 	err := c.guard(ctx, func(ctx context.Context) error {
 		pipe := c.client.Pipeline()
 		for i, topic := range topics {
-			values[i] = pipe.HMGet(ctx, keyOf(identity(tenant, topic)), "v", "id", "body")
+			key := keyOf(identity(tenant, topic))
+			values[i], ends[i] = pipe.HMGet(ctx, key, "v", "id", "body"), pipe.PTTL(ctx, key)
 		}
 		_, err := pipe.Exec(ctx)
 		return lost(err)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, value := range values {
 		if err := value.Err(); err != nil && !redis.HasErrorPrefix(err, "WRONGTYPE") {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return values, nil
+	return values, ends, nil
 }
 
 var errPoisoned = errors.New("the value does not verify")
