@@ -153,3 +153,24 @@ const selectOwedSignals = `
 	 where owed and updated_at <= clock_timestamp() - $1 * interval '1 millisecond'
 	 order by updated_at
 	 limit $2`
+
+// RecentChanges finds topics that changed within a time, as far as the last
+// limit lines of the audit tell, with their versions as they are now.
+func (s *Store) RecentChanges(ctx context.Context, within time.Duration, limit int) ([]Change, error) {
+	rows, err := s.pool.Query(ctx, selectRecentChanges, within.Milliseconds(), limit)
+	if err != nil {
+		return nil, unavailable(err)
+	}
+	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Change, err error) {
+		err = row.Scan(&c.Tenant, &c.Topic, &c.Version)
+		return c, err
+	})
+	return out, unavailable(err)
+}
+
+const selectRecentChanges = `
+	select p.tenant_id, p.topic_id, p.version
+	  from (select distinct tenant_id, topic_id
+	          from (select tenant_id, topic_id, at from audit order by xid desc limit $2) last
+	         where at >= clock_timestamp() - $1 * interval '1 millisecond' and topic_id <> '') changed
+	  join topics p using (tenant_id, topic_id)`

@@ -2,14 +2,23 @@ package store
 
 import (
 	"context"
+	"errors"
+	"sync"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/countersign/countersign/pkg/model"
 )
 
-// sweepLimit bounds the turns of one sweep; what is left is due at the next.
-const sweepLimit = 200
+const (
+	// sweepLimit bounds the turns that are looked up at once.
+	sweepLimit = 200
+	// sweepRounds bounds how often a sweep looks for more: 10,000 turns. What
+	// is left is due at the next.
+	sweepRounds = 50
+	// sweepTenants is how many tenants are swept at once, half of the pool.
+	sweepTenants = 4
+)
 
 // candidate is a turn that a sweep found; whether anything is due is checked
 // again under its lock.
@@ -109,32 +118,72 @@ const selectUndeliverable = `
 	   and k.ready_at <= clock_timestamp() - interval '1 day'
 	 limit $1`
 
-// sweep finds turns and changes them, tenant by tenant, each under its lock.
+// sweep finds turns and changes them, tenant by tenant, each under its lock,
+// until no more are due. What fails for one tenant keeps nobody else's.
 func (s *Store) sweep(ctx context.Context, name, find string, change func(*unit, *model.Turn)) (int, error) {
+	total := 0
+	for range sweepRounds {
+		found, err := s.candidates(ctx, find)
+		if err != nil {
+			return total, unavailable(err)
+		}
+		n, err := s.changeEach(ctx, name, found, change)
+		if total += n; err != nil || n == 0 || len(found) < sweepLimit {
+			return total, err
+		}
+	}
+	return total, nil
+}
+
+func (s *Store) candidates(ctx context.Context, find string) ([]candidate, error) {
 	rows, err := s.pool.Query(ctx, find, sweepLimit)
 	if err != nil {
-		return 0, unavailable(err)
+		return nil, err
 	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (c candidate, err error) {
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (c candidate, err error) {
 		err = row.Scan(&c.tenant, &c.turn)
 		return c, err
 	})
-	if err != nil {
-		return 0, unavailable(err)
-	}
+}
+
+// changeEach changes the candidates of a few tenants at once, whose commits
+// then share the disk's.
+func (s *Store) changeEach(ctx context.Context, name string, found []candidate, change func(*unit, *model.Turn)) (int, error) {
 	byTenant := map[model.TenantID][]string{}
 	for _, c := range found {
 		byTenant[c.tenant] = append(byTenant[c.tenant], string(c.turn))
 	}
-	n := 0
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	var errs []error
+	total, slots := 0, make(chan struct{}, sweepTenants)
 	for tenant, turns := range byTenant {
-		changed, err := s.change(ctx, tenant, name, withContinued, turns, change)
-		if err != nil {
-			return n, err
-		}
-		n += changed
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			n, err := s.changeTenant(ctx, tenant, name, turns, change)
+			mu.Lock()
+			defer mu.Unlock()
+			total, errs = total+n, append(errs, err)
+		})
 	}
-	return n, nil
+	wg.Wait()
+	return total, errors.Join(errs...)
+}
+
+// changeTenant changes turns in one commit; if that fails, one by one, so that
+// a turn that cannot be changed does not keep its neighbours.
+func (s *Store) changeTenant(ctx context.Context, tenant model.TenantID, name string, turns []string, change func(*unit, *model.Turn)) (int, error) {
+	total, err := s.change(ctx, tenant, name, withContinued, turns, change)
+	if err == nil || errors.Is(err, model.ErrUnavailable) || len(turns) == 1 {
+		return total, err
+	}
+	var errs []error
+	for _, turn := range turns {
+		n, err := s.change(ctx, tenant, name, withContinued, []string{turn}, change)
+		total, errs = total+n, append(errs, err)
+	}
+	return total, errors.Join(errs...)
 }
 
 // withContinued names turns, and those that they continue.

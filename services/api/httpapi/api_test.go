@@ -58,7 +58,7 @@ func newSystem(t *testing.T) *system {
 	cache := must(status.New(testservers.Redis(t), log))(t)
 	t.Cleanup(func() { _ = cache.Close() })
 	hub := watch.New(b, s.store, watch.Options{Log: log, Sweep: 200 * time.Millisecond})
-	projection := watch.NewProjection(b, s.store, cache, log)
+	projection := watch.NewProjection(b, s.store, cache, log, 0)
 	s.run(hub.Run)
 	s.run(projection.Run)
 	server := httptest.NewServer(New(Deps{

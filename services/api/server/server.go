@@ -80,7 +80,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	}
 	n := node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache}
 	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval})
-	n.projection = watch.NewProjection(b, s, cache, log)
+	n.projection = watch.NewProjection(b, s, cache, log, cfg.SweepInterval)
 	handler := n.handler()
 	return daemon.Run(ctx, log, cfg.Grace,
 		daemon.Part{Name: "hub", Run: n.hub.Run},

@@ -21,6 +21,8 @@ type Signals interface {
 type Rows interface {
 	Versions(ctx context.Context, keys []store.TopicKey) (map[store.TopicKey]int64, error)
 	TopicViews(ctx context.Context, keys []store.TopicKey) ([]store.TopicView, error)
+	OwedSignals(ctx context.Context, since time.Duration, limit int) ([]store.Change, error)
+	RecentChanges(ctx context.Context, within time.Duration, limit int) ([]store.Change, error)
 	Messages(ctx context.Context, tenant model.TenantID, topic model.TopicID, r store.Range) (store.History, error)
 }
 

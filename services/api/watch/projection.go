@@ -22,6 +22,14 @@ const (
 	batch = 500
 	// retryAfter is when what could not be projected is tried again.
 	retryAfter = time.Second
+	// owedFor: a topic whose change no continuer has heard of for so long is
+	// projected by looking. With NATS there is none, without it all are.
+	owedFor = time.Second
+	// lookLimit bounds the topics that one look finds.
+	lookLimit = 5000
+	// missedWithin is longer than an entry lives: what changed before is not
+	// in Redis any more.
+	missedWithin = 90 * time.Second
 	// maxOwed bounds what waits for a Redis that is away; entries beyond it
 	// expire by themselves within a minute.
 	maxOwed = 100_000
@@ -41,39 +49,88 @@ type Projection struct {
 	loader  *loader
 	log     *slog.Logger
 	dirty   *bus.Dirty
+	sweep   time.Duration
+	rows    Rows
+
+	missed chan struct{}
+	owed   map[store.TopicKey]int64 // as they were projected though nobody signalled them
 }
 
-// NewProjection makes a projection. Reading needs no [Projection.Run].
-func NewProjection(signals Signals, rows Rows, cache Cache, log *slog.Logger) *Projection {
+// NewProjection makes a projection that looks for what was not signalled every
+// sweep; 0 means two seconds. Reading needs no [Projection.Run].
+func NewProjection(signals Signals, rows Rows, cache Cache, log *slog.Logger, sweep time.Duration) *Projection {
 	return &Projection{
 		signals: signals, cache: cache, loader: newLoader(rows), log: log.With("component", "projection"), dirty: bus.NewDirty(),
+		sweep: orDefault(sweep, 2*time.Second), rows: rows, missed: make(chan struct{}, 1), owed: map[store.TopicKey]int64{},
 	}
 }
 
 // Run projects what is signalled until ctx ends. Any number of nodes may run
-// it: each signal goes to one of them. A signal that nobody heard leaves an
-// old entry for at most the minute that it lives.
+// it: each signal goes to one of them. What was not signalled is found by
+// looking, a sweep later; a signal that died with its node leaves an old entry
+// for at most the minute that it lives.
 func (p *Projection) Run(ctx context.Context) error {
 	cancel, err := p.signals.SubscribeSignals(bus.SignalSubscription{
 		Queue:  projectors,
 		Handle: p.dirty.Mark,
-		// Which topics were missed is not known here; their owed signals are
-		// published again, and entries expire.
-		Resync: func() {},
+		Resync: func() {
+			select {
+			case p.missed <- struct{}{}:
+			default: // a look is due already
+			}
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("project topics: %w", err)
 	}
 	defer cancel()
+	tick := time.NewTicker(p.sweep)
+	defer tick.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.dirty.Wakeup():
+		case <-tick.C:
+			p.lookForOwed(ctx)
+		case <-p.missed:
+			p.lookForMissed(ctx)
 		}
 		if !p.project(ctx) && !rest(ctx, retryAfter) {
 			return nil
 		}
+	}
+}
+
+// lookForOwed marks what changed and was not signalled: with NATS away this is
+// what projects. A version is marked once.
+func (p *Projection) lookForOwed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	changes, err := p.rows.OwedSignals(ctx, owedFor, lookLimit)
+	if err != nil {
+		return // the next look finds it, and the entries expire
+	}
+	owed := make(map[store.TopicKey]int64, len(changes))
+	for _, c := range changes {
+		key := store.TopicKey{Tenant: c.Tenant, Topic: c.Topic}
+		if owed[key] = c.Version; p.owed[key] != c.Version {
+			p.dirty.Mark(bus.Signal{Tenant: c.Tenant, Topic: c.Topic, Version: c.Version})
+		}
+	}
+	p.owed = owed
+}
+
+// lookForMissed marks what changed lately, after signals may have been missed.
+func (p *Projection) lookForMissed(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, loadTime)
+	defer cancel()
+	changes, err := p.rows.RecentChanges(ctx, missedWithin, lookLimit)
+	if err != nil {
+		p.log.Warn("cannot look for missed changes, entries from before expire within a minute", "error", err)
+	}
+	for _, c := range changes {
+		p.dirty.Mark(bus.Signal{Tenant: c.Tenant, Topic: c.Topic, Version: c.Version})
 	}
 }
 

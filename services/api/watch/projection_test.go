@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/countersign/countersign/internal/localservers"
 	"github.com/countersign/countersign/internal/localservers/testservers"
@@ -39,13 +40,19 @@ type projecting struct {
 
 func newProjecting(t *testing.T, n *node, redis *localservers.Redis) *projecting {
 	t.Helper()
+	return newSweeping(t, n, redis, never)
+}
+
+// newSweeping is newProjecting that looks for what was not signalled.
+func newSweeping(t *testing.T, n *node, redis *localservers.Redis, sweep time.Duration) *projecting {
+	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	p := &projecting{node: n, redis: redis, rows: &counted{Rows: n.store}}
 	var err error
 	if p.cache, err = status.New(redis.URL(), log); err != nil {
 		t.Fatal(err)
 	}
-	p.Projection = NewProjection(n.bus, p.rows, p.cache, log)
+	p.Projection = NewProjection(n.bus, p.rows, p.cache, log, sweep)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -86,6 +93,25 @@ func TestWhatIsSignalledIsProjected(t *testing.T) {
 	got, err := p.Topics(t.Context(), tenant, []model.TopicID{"nowhere", "t1"})
 	if err != nil || len(got) != 1 || !strings.Contains(string(got["t1"]), `"status":"awaiting-approval"`) {
 		t.Errorf("Topics = %s, %v", got, err)
+	}
+}
+
+// I8: with NATS away what changed is projected by looking, once per version;
+// and after it came back, what was missed meanwhile.
+func TestI8WhatIsNotSignalledIsProjected(t *testing.T) {
+	t.Parallel()
+	nats := testservers.NATS(t)
+	p := newSweeping(t, newNode(t, testservers.Database(t, store.Migrate), nats.URL(), Options{Sweep: never}),
+		testservers.PrivateRedis(t), 20*time.Millisecond)
+	if err := nats.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for version := range int64(3) {
+		say(t, p.store, "t1", fmt.Sprint("m", version), "hi")
+		eventually(t, "the version is in Redis", func() bool { return p.version("t1") == version+1 })
+	}
+	if n := p.rows.views.Load(); n > 3 {
+		t.Errorf("three versions were read %d times", n)
 	}
 }
 
