@@ -37,6 +37,22 @@ var invariantsOfAudit = []Invariant{{
 	   and not exists (select from attempts a
 	          where a.tenant_id = u.tenant_id and a.call_id = u.call_id and a.started_at = u.at)`,
 }, {
+	Number: "I10", Name: "resolutions-are-audited",
+	Sentence: "Each resolution of an unknown outcome has its line in the audit, and each such line its resolution.",
+	Next:     "the call's row: who said what happened is not known, or was changed",
+	sql: `
+	select c.tenant_id, c.topic_id, c.turn_id::text, c.call_id::text, 'its resolution, ' || c.resolution || ' by ' || c.resolved_by || ', is not audited'
+	  from {calls} c
+	 where c.resolved_at >= @since::timestamptz
+	   and not exists (select from {audit} u
+	          where u.tenant_id = c.tenant_id and u.call_id = c.call_id and u.at = c.resolved_at and u.action = 'call.resolved')
+	 union all
+	select u.tenant_id, u.topic_id, u.turn_id::text, u.call_id::text, 'it is audited as resolved by ' || u.actor || ', and is not'
+	  from {audit} u
+	 where u.action = 'call.resolved'
+	   and not exists (select from calls c
+	          where c.tenant_id = u.tenant_id and c.call_id = u.call_id and c.resolved_at = u.at)`,
+}, {
 	Number: "I10", Name: "calls-are-audited",
 	Sentence: "What the policies said about a call at its registration is in the audit, once, of the input that was registered.",
 	Next:     "the call's turn: who registered it is not known any more",

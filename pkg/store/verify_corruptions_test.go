@@ -74,6 +74,7 @@ var corruptions = []struct {
 	{`update attempts set started_at = started_at - interval '1 second' where call_id = (select call_id from calls where topic_id = 'started')`,
 		[]string{"attempts-are-audited"}},
 	{`delete from audit where action = 'attempt.unknown' and topic_id = 'again'`, []string{"attempts-are-audited", "link-fits-row"}},
+	{`update calls set resolved_at = resolved_at + interval '1 second' where topic_id = 'resolved'`, []string{"resolutions-are-audited"}},
 	{`update audit set digest = '' where action = 'call.allowed' and topic_id = 'queued'`, []string{"calls-are-audited", "link-fits-row"}},
 	{`update approvals set decided_at = decided_at + interval '1 second' where topic_id = 'expired'`, []string{"closed-is-audited"}},
 

@@ -117,6 +117,14 @@ func everything(t *testing.T, s *Store) {
 	}
 	done := model.Result{Kind: model.ResultSucceeded, Output: []byte(`1`)}
 
+	resolved := unknown(t, s, "resolved", unsafe)
+	_, err := s.Resolve(t.Context(), tenant, resolved.ID, resolution(model.ResolvedHappened, ""))
+	must(t, err)
+	late, err := s.Finish(t.Context(), tenant, resolved.ID, 1, "token", done)
+	if late.Call == nil {
+		t.Fatal(err)
+	}
+
 	approved := register(t, s, registration("approved", asking(unsafe, "a"), asking(unsafe, "b"))).Turn
 	for _, c := range approved.Calls {
 		decide(c, true)
@@ -142,7 +150,7 @@ func everything(t *testing.T, s *Store) {
 	finish(again, 2, done)
 
 	claim(register(t, s, registration("unknown", allowed(unsafe, "a"))).Turn.Calls[0], time.Nanosecond)
-	_, err := s.LoseLeases(t.Context())
+	_, err = s.LoseLeases(t.Context())
 	must(t, err)
 
 	register(t, s, registration("cancelled", asking(unsafe, "a"), allowed(unsafe, "b")))
