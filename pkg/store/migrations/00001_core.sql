@@ -1,7 +1,28 @@
 -- +goose Up
 -- Every table carries tenant_id first in its key and in every foreign key, so
 -- that no row can point across tenants (I9). States are text with a CHECK;
--- their edges are the rows of transitions, enforced by a trigger.
+-- their edges are the rows of legal_edges, enforced by the tables' guards.
+
+-- What one value may be is the check of a domain: that is compiled once per
+-- connection, the check of a table anew by each statement that writes to it,
+-- which took a fifth of a transaction's time.
+create domain tally as int check (value >= 0);
+create domain topic_end as text check (value in ('', 'done', 'aborted', 'error'));
+create domain turn_end as text check (value in ('', 'aborted', 'error'));
+create domain turn_state as text check (value in ('aborted', 'error', 'streaming', 'awaiting-approval', 'executing',
+                                                  'needs-attention', 'continuing', 'done'));
+create domain execution as text check (value in ('when-decided', 'eager'));
+create domain lapse_answer as text check (value in ('deny', 'park'));
+create domain sink_type as text check (value in ('none', 'webhook', 'jetstream'));
+create domain message_role as text check (value in ('system', 'user', 'assistant'));
+create domain call_state as text check (value in ('input-streaming', 'input-available', 'approval-requested', 'approval-responded',
+                                                  'output-available', 'output-error', 'output-denied'));
+create domain run_state as text check (value in ('', 'queued', 'started', 'succeeded', 'failed', 'stopped', 'outcome-unknown', 'closed'));
+create domain resolution as text check (value in ('', 'happened', 'did-not-happen', 'closed'));
+create domain effect as text check (value in ('read', 'idempotent', 'keyed', 'unsafe'));
+create domain executor as text check (value in ('worker', 'caller'));
+create domain approval_state as text check (value in ('requested', 'approved', 'denied', 'expired', 'lapsed', 'cancelled', 'superseded'));
+create domain continuation_state as text check (value in ('ready', 'dispatched', 'accepted', 'failed', 'superseded'));
 
 create table tenants (
     tenant_id   text primary key,
@@ -75,13 +96,13 @@ create table topics (
     topic_id    text not null,
     version     bigint not null default 0,
     owed        boolean not null default true,     -- a signal: no continuer has heard of this version yet
-    streaming   int not null default 0 check (streaming >= 0),
-    awaiting    int not null default 0 check (awaiting >= 0),
-    attention   int not null default 0 check (attention >= 0),
-    executing   int not null default 0 check (executing >= 0),
-    continuing  int not null default 0 check (continuing >= 0),
-    failed      int not null default 0 check (failed >= 0),
-    last        text not null default '' check (last in ('', 'done', 'aborted', 'error')),
+    streaming   tally not null default 0,
+    awaiting    tally not null default 0,
+    attention   tally not null default 0,
+    executing   tally not null default 0,
+    continuing  tally not null default 0,
+    failed      tally not null default 0,
+    last        topic_end not null default '',
     messages    bigint not null default 0,
     unknowns    int not null default 0,            -- calls whose outcome is, or once was, unknown
     created_at  timestamptz not null default clock_timestamp(),
@@ -95,7 +116,7 @@ create table messages (
     topic_id    text not null,
     message_id  text not null,
     position    bigint not null,
-    role        text not null check (role in ('system', 'user', 'assistant')),
+    role        message_role not null,
     parts       bytea,                             -- of user and system messages; an assistant's are in its turns
     metadata    bytea,
     content     bytea not null,                    -- SHA-256 over what was sent, to know a repeated message
@@ -113,24 +134,23 @@ create table turns (
     message_id      text not null,
     step            int not null,
     continues       uuid,
-    state           text not null check (state in ('aborted', 'error', 'streaming', 'awaiting-approval', 'executing',
-                                                   'needs-attention', 'continuing', 'done')),
+    state           turn_state not null,
     open            boolean not null generated always as (state not in ('aborted', 'error', 'done')) stored,
-    ended           text not null default '' check (ended in ('', 'aborted', 'error')),
+    ended           turn_end not null default '',
     end_reason      text not null default '',
     discarded       boolean not null default false,
     streaming       boolean not null default false,
-    open_approvals  int not null default 0 check (open_approvals >= 0),
-    open_calls      int not null default 0 check (open_calls >= 0),
-    unknown_calls   int not null default 0 check (unknown_calls between 0 and open_calls),
-    execution       text not null check (execution in ('when-decided', 'eager')),
+    open_approvals  tally not null default 0,
+    open_calls      tally not null default 0,
+    unknown_calls   tally not null default 0,
+    execution       execution not null,
     requested_by    text not null default '',
-    sink_type       text not null check (sink_type in ('none', 'webhook', 'jetstream')),
+    sink_type       sink_type not null,
     sink_target     text not null default '',      -- the URL, or the name
     accept_within_ms bigint not null,
     hold_lease_ms   bigint,
     hold_until      timestamptz,
-    on_lapse        text check (on_lapse in ('deny', 'park')),
+    on_lapse        lapse_answer,
     live_fence      bigint not null default 0,
     live_token      text not null default '',
     live_until      timestamptz,
@@ -143,6 +163,7 @@ create table turns (
     constraint turns_step_unique unique (tenant_id, topic_id, message_id, step),
     foreign key (tenant_id, topic_id, message_id) references messages,
     foreign key (tenant_id, continues) references turns,
+    constraint turns_unknown_are_open check (unknown_calls <= open_calls),
     constraint turns_ended_is_closed check (ended = '' or not streaming)
 ) with (fillfactor = 70);
 create unique index turns_identity_unique on turns (tenant_id, topic_id, message_id, continues)
@@ -164,15 +185,14 @@ create table calls (
     tool              text not null,
     server            text not null default '',
     definition        bytea,
-    effect            text not null check (effect in ('read', 'idempotent', 'keyed', 'unsafe')),
-    executor          text not null check (executor in ('worker', 'caller')),
+    effect            effect not null,
+    executor          executor not null,
     max_attempts      int not null,
     key_retention_ms  bigint not null,
     timeout_ms        bigint not null,
     dynamic           boolean not null default false,
     extra             bytea,                       -- the part's other fields, a JSON object
-    state             text not null check (state in ('input-streaming', 'input-available', 'approval-requested',
-                                                     'approval-responded', 'output-available', 'output-error', 'output-denied')),
+    state             call_state not null,
     outcome           text not null default '',
     error_text        text not null default '',
     allowed_by        text not null default '',
@@ -181,8 +201,7 @@ create table calls (
     digest            bytea not null,
     edited            boolean not null default false,
     output            bytea,
-    run               text not null default '' check (run in ('', 'queued', 'started', 'succeeded', 'failed', 'stopped',
-                                                              'outcome-unknown', 'closed')),
+    run               run_state not null default '',
     fence             bigint not null default 0,
     claim_token       text not null default '',
     worker            text not null default '',
@@ -197,7 +216,7 @@ create table calls (
     polled            boolean not null default false, -- its caller polls; no hint is ever owed
     unknown_at        timestamptz,                 -- when its outcome became unknown, though it may be known by now
     duplicate_of      uuid,                        -- an earlier call of the topic that it may repeat
-    resolution        text not null default '' check (resolution in ('', 'happened', 'did-not-happen', 'closed')),
+    resolution        resolution not null default '',
     evidence          text not null default '',
     resolved_by       text not null default '',
     resolved_channel  text not null default '',
@@ -209,14 +228,7 @@ create table calls (
     -- No foreign key on the definition: every call of a tool would lock the same
     -- row. A hash that names nothing is a call that a worker stops.
     foreign key (tenant_id, turn_id) references turns,
-    constraint calls_started_has_lease check (run <> 'started' or (lease_until is not null and claim_token <> '')),
-    constraint calls_settled_runs_are_over check (state not in ('output-available', 'output-denied') or run not in ('queued', 'started')),
-    constraint calls_denied_never_ran check (state <> 'output-denied' or (run = '' and fence = 0)),
-    foreign key (tenant_id, duplicate_of) references calls (tenant_id, call_id),
-    constraint calls_resolution_is_complete check ((resolution = '') = (resolved_at is null)
-                                                   and (resolution = '') = (resolved_by = '')),
-    constraint calls_resolution_is_their_end check (resolution = '' or run = case resolution
-        when 'happened' then 'succeeded' when 'did-not-happen' then 'failed' else 'closed' end)
+    foreign key (tenant_id, duplicate_of) references calls (tenant_id, call_id)
 ) with (fillfactor = 70);
 create index calls_queued on calls (queued_at) where run = 'queued' and not polled;
 create index calls_of_callers on calls (queued_at) where run = 'queued' and executor = 'caller';
@@ -230,7 +242,7 @@ create table approvals (
     call_id       uuid not null,
     turn_id       uuid not null,
     topic_id      text not null,
-    state         text not null check (state in ('requested', 'approved', 'denied', 'expired', 'lapsed', 'cancelled', 'superseded')),
+    state         approval_state not null,
     requested_at  timestamptz not null,
     expires_at    timestamptz not null,
     rule          jsonb not null,                  -- who may answer, how many must, under which policies
@@ -241,9 +253,7 @@ create table approvals (
     channel       text not null default '',
     primary key (tenant_id, approval_id),
     constraint approvals_call_unique unique (tenant_id, turn_id, call_id),
-    foreign key (tenant_id, call_id) references calls, -- and so its turn
-    constraint approvals_decided_is_complete check ((state = 'requested') = (decided_at is null)),
-    constraint approvals_verdict_has_decider check (state not in ('approved', 'denied') or decided_by <> '')
+    foreign key (tenant_id, call_id) references calls  -- and so its turn
 ) with (fillfactor = 80);
 create index approvals_open on approvals (expires_at) where state = 'requested';
 
@@ -284,7 +294,7 @@ create table continuations (
     tenant_id     text not null,
     turn_id       uuid not null,                   -- one per turn, so the turn names it (I2)
     topic_id      text not null,
-    state         text not null check (state in ('ready', 'dispatched', 'accepted', 'failed', 'superseded')),
+    state         continuation_state not null,
     generation    int not null default 0,
     ready_at      timestamptz not null,
     accepted_by   uuid,
@@ -295,8 +305,7 @@ create table continuations (
     created_at    timestamptz not null default clock_timestamp(),
     primary key (tenant_id, turn_id),
     foreign key (tenant_id, turn_id) references turns,
-    foreign key (tenant_id, accepted_by) references turns (tenant_id, turn_id) deferrable initially deferred,
-    constraint continuations_accepted_by_one check ((state = 'accepted') = (accepted_by is not null))
+    foreign key (tenant_id, accepted_by) references turns (tenant_id, turn_id) deferrable initially deferred
 ) with (fillfactor = 70);
 create index continuations_due on continuations (next_at) where state in ('ready', 'dispatched');
 create index continuations_open on continuations (tenant_id, turn_id) where state in ('ready', 'dispatched', 'failed');
@@ -341,9 +350,7 @@ create table audit_chainer (
 insert into audit_chainer default values;
 
 -- The one table of legal edges, "from>to" by machine; a run begins as '': not
--- queued yet. It is a constant within plpgsql, and the guards ask it row by
--- row: a long constant in a trigger's condition, or a function in SQL, would
--- be read anew for each statement, which takes longer than the statement.
+-- queued yet.
 -- +goose StatementBegin
 create function legal_edges(machine text) returns text[] language plpgsql immutable parallel safe as $$
 begin
@@ -368,34 +375,82 @@ begin
     end;
 end $$;
 
-create function guard() returns trigger language plpgsql as $$
-declare
-    edge text;
+create function refuse(rule text, why text) returns void language plpgsql as $$
 begin
-    if tg_argv[0] = 'run' then
-        edge := old.run || '>' || new.run;
-    else
-        edge := old.state || '>' || new.state;
+    raise exception '%', why using errcode = 'check_violation', constraint = rule;
+end $$;
+
+-- The guards hold the rules of a row in which several columns, or the old row
+-- and the new, have a part. They are functions for the reason for which the
+-- domains are domains: what they say is read once per connection, the
+-- condition of a CHECK or of a trigger by each statement. On insert, old is
+-- null and so is what is asked of it.
+create function guard_call() returns trigger language plpgsql as $$
+begin
+    if new.state <> old.state and old.state || '>' || new.state <> all (legal_edges('call')) then
+        perform refuse('legal_transition', format('call %s: %s>%s', new.call_id, old.state, new.state));
     end if;
-    if edge <> all (legal_edges(tg_argv[0])) then
-        raise exception 'illegal transition of %: %', tg_argv[0], edge
-            using errcode = 'check_violation', constraint = 'legal_transition';
+    if new.run <> old.run and old.run || '>' || new.run <> all (legal_edges('run')) then
+        perform refuse('legal_transition', format('run of call %s: %s>%s', new.call_id, old.run, new.run));
+    end if;
+    if new.run = 'started' and (new.lease_until is null or new.claim_token = '') then
+        perform refuse('calls_started_has_lease', format('call %s has started without a lease', new.call_id));
+    end if;
+    if new.run in ('queued', 'started') and new.state in ('output-available', 'output-denied') then
+        perform refuse('calls_settled_runs_are_over', format('call %s is settled and yet runs', new.call_id));
+    end if;
+    if new.state = 'output-denied' and (new.run <> '' or new.fence <> 0) then
+        perform refuse('calls_denied_never_ran', format('call %s is denied and yet ran', new.call_id));
+    end if;
+    if new.resolution <> '' or new.resolved_at is not null or new.resolved_by <> '' or old.resolution <> '' then
+        perform guard_resolution(old, new);
     end if;
     return new;
 end $$;
 
--- A verdict that is committed never changes, whoever tries (I1).
-create function refuse_change_of_verdict() returns trigger language plpgsql as $$
+-- A person's resolution is complete, is the run's end, and is final.
+create function guard_resolution(old calls, new calls) returns void language plpgsql as $$
 begin
-    raise exception 'the verdict of approval % is final', old.approval_id
-        using errcode = 'check_violation', constraint = 'verdict_is_final';
+    if new.resolution = '' or new.resolved_at is null or new.resolved_by = '' then
+        perform refuse('calls_resolution_is_complete', format('the resolution of call %s is not complete', new.call_id));
+    end if;
+    if new.run <> (case new.resolution when 'happened' then 'succeeded' when 'did-not-happen' then 'failed' else 'closed' end) then
+        perform refuse('calls_resolution_is_their_end', format('the run of call %s is not as it was resolved', new.call_id));
+    end if;
+    if old.resolution <> '' and (old.resolution, old.evidence, old.resolved_by, old.resolved_channel, old.resolved_at)
+       is distinct from (new.resolution, new.evidence, new.resolved_by, new.resolved_channel, new.resolved_at) then
+        perform refuse('resolution_is_final', format('the resolution of call %s is final', new.call_id));
+    end if;
 end $$;
 
--- A person's resolution is final as well.
-create function refuse_change_of_resolution() returns trigger language plpgsql as $$
+-- A verdict that is committed never changes, whoever tries (I1).
+create function guard_approval() returns trigger language plpgsql as $$
 begin
-    raise exception 'the resolution of call % is final', old.call_id
-        using errcode = 'check_violation', constraint = 'resolution_is_final';
+    if new.state <> old.state and old.state || '>' || new.state <> all (legal_edges('approval')) then
+        perform refuse('legal_transition', format('approval %s: %s>%s', new.approval_id, old.state, new.state));
+    end if;
+    if old.state <> 'requested' and (old.reason, old.decided_by, old.decided_at, old.decision_id)
+       is distinct from (new.reason, new.decided_by, new.decided_at, new.decision_id) then
+        perform refuse('verdict_is_final', format('the verdict of approval %s is final', new.approval_id));
+    end if;
+    if (new.state = 'requested') <> (new.decided_at is null) then
+        perform refuse('approvals_decided_is_complete', format('approval %s is decided at a time, or open', new.approval_id));
+    end if;
+    if new.state in ('approved', 'denied') and new.decided_by = '' then
+        perform refuse('approvals_verdict_has_decider', format('the verdict of approval %s is somebody''s', new.approval_id));
+    end if;
+    return new;
+end $$;
+
+create function guard_continuation() returns trigger language plpgsql as $$
+begin
+    if new.state <> old.state and old.state || '>' || new.state <> all (legal_edges('continuation')) then
+        perform refuse('legal_transition', format('continuation of %s: %s>%s', new.turn_id, old.state, new.state));
+    end if;
+    if (new.state = 'accepted') <> (new.accepted_by is not null) then
+        perform refuse('continuations_accepted_by_one', format('the continuation of %s is accepted by one, or by none', new.turn_id));
+    end if;
+    return new;
 end $$;
 
 create function refuse_change() returns trigger language plpgsql as $$
@@ -405,21 +460,9 @@ begin
 end $$;
 -- +goose StatementEnd
 
-create trigger calls_state_edges before update of state on calls for each row
-    when (old.state <> new.state) execute function guard('call');
-create trigger calls_run_edges before update of run on calls for each row
-    when (old.run <> new.run) execute function guard('run');
-create trigger approvals_state_edges before update of state on approvals for each row
-    when (old.state <> new.state) execute function guard('approval');
-create trigger continuations_state_edges before update of state on continuations for each row
-    when (old.state <> new.state) execute function guard('continuation');
-create trigger approvals_verdict_is_final before update on approvals for each row
-    when (old.state <> 'requested' and (old.reason, old.decided_by, old.decided_at, old.decision_id)
-          is distinct from (new.reason, new.decided_by, new.decided_at, new.decision_id))
-    execute function refuse_change_of_verdict();
-create trigger calls_resolution_is_final
-    before update of resolution, evidence, resolved_by, resolved_channel, resolved_at on calls for each row
-    when (old.resolution <> '') execute function refuse_change_of_resolution();
+create trigger calls_guard before insert or update on calls for each row execute function guard_call();
+create trigger approvals_guard before insert or update on approvals for each row execute function guard_approval();
+create trigger continuations_guard before insert or update on continuations for each row execute function guard_continuation();
 create trigger decisions_only_grow before update or delete on decisions for each row
     execute function refuse_change();
 create trigger audit_only_grows before update or delete on audit for each row
@@ -428,6 +471,9 @@ create trigger audit_chain_only_grows before update or delete on audit_chain for
     execute function refuse_change();
 
 -- +goose Down
+drop function guard_resolution;
 drop table audit_chainer, audit_chain, audit, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
     policies, tools, mcp_servers, tool_definitions, keys, signing_secrets, tenants;
-drop function legal_edges, guard, refuse_change_of_verdict, refuse_change_of_resolution, refuse_change;
+drop function legal_edges, refuse, guard_call, guard_approval, guard_continuation, refuse_change;
+drop domain tally, topic_end, turn_end, turn_state, execution, lapse_answer, sink_type, message_role, call_state, run_state,
+    resolution, effect, executor, approval_state, continuation_state;
