@@ -161,7 +161,7 @@ func queueApprovals(b *pgx.Batch, tenant any, calls []CallView) {
 }
 
 const selectApprovalsOfCalls = `
-	select ` + approvalColumns + `
+	select call_id::text, ` + approvalColumns + `
 	  from approvals
 	 where tenant_id = $1 and turn_id = any($2::uuid[]) and call_id = any($3::uuid[])`
 

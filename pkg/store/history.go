@@ -104,7 +104,7 @@ const selectCallsOfMessages = `
 	 order by calls.turn_id, part`
 
 const selectApprovalsOfMessages = `
-	select ` + approvalColumns + `
+	select call_id::text, ` + approvalColumns + `
 	  from approvals
 	 where tenant_id = $1 and turn_id = any(array(` + turnsInRange + `))`
 

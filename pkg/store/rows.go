@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/countersign/countersign/pkg/model"
 )
@@ -55,12 +56,11 @@ func scanTopic(row pgx.Row) (t model.Topic, err error) {
 	return t, err
 }
 
-const continuationColumns = `turn_id::text, state, generation, ready_at, coalesce(accepted_by::text, '')`
+// continuationRow is a row of continuations, or none: then its state is "".
+type continuationRow struct{ model.Continuation }
 
-func scanContinuation(row pgx.Row) (turn model.TurnID, c *model.Continuation, err error) {
-	c = &model.Continuation{}
-	err = row.Scan(&turn, &c.State, &c.Generation, &c.ReadyAt, &c.AcceptedBy)
-	return turn, c, err
+func (k *continuationRow) fields() []any {
+	return []any{(*zeronull.Text)(&k.State), &k.Generation, (*zeronull.Timestamptz)(&k.ReadyAt), (*zeronull.Text)(&k.AcceptedBy)}
 }
 
 const callColumns = `call_id::text, turn_id::text, part, tool_call_id, tool, server, definition, effect, executor, max_attempts,
@@ -92,26 +92,40 @@ func scanCall(row pgx.Row, more ...any) (*model.Call, model.TurnID, error) {
 	return &c, turn, nil
 }
 
-const approvalColumns = `call_id::text, approval_id::text, state, requested_at, expires_at, rule, reason, decided_by, decided_at,
-	decision_id, channel`
+const (
+	approvalColumns = `approval_id::text, state, ` + approvalAnswer
+	approvalAnswer  = `requested_at, expires_at, rule, reason, decided_by, decided_at, decision_id, channel`
+)
 
-func scanApproval(row pgx.Row) (call model.CallID, a *model.Approval, err error) {
-	a = &model.Approval{}
-	var decided *time.Time
-	var rule []byte
-	err = row.Scan(&call, &a.ID, &a.State, &a.RequestedAt, &a.ExpiresAt, &rule, &a.Reason, &a.DecidedBy, &decided, &a.DecisionID,
-		&a.Channel)
-	if err != nil {
-		return call, nil, err
+// approvalRow is a row of approvals, or none: then its id is "".
+type approvalRow struct {
+	model.Approval
+	rule []byte
+}
+
+func (a *approvalRow) fields() []any {
+	return []any{(*zeronull.Text)(&a.ID), (*zeronull.Text)(&a.State), (*zeronull.Timestamptz)(&a.RequestedAt),
+		(*zeronull.Timestamptz)(&a.ExpiresAt), &a.rule, (*zeronull.Text)(&a.Reason), (*zeronull.Text)(&a.DecidedBy),
+		(*zeronull.Timestamptz)(&a.DecidedAt), (*zeronull.Text)(&a.DecisionID), (*zeronull.Text)(&a.Channel)}
+}
+
+// approval gives what was read, or nil.
+func (a *approvalRow) approval() (*model.Approval, error) {
+	if a.ID == "" {
+		return nil, nil
 	}
-	a.DecidedAt = instant(decided)
-	return call, a, decodeRule(rule, a)
+	return &a.Approval, decodeRule(a.rule, &a.Approval)
 }
 
 // attach gives calls the approvals that a statement found.
 func attach(rows pgx.Rows, asked map[model.CallID]*model.Call) error {
 	for rows.Next() {
-		call, a, err := scanApproval(rows)
+		var call model.CallID
+		var row approvalRow
+		if err := rows.Scan(append([]any{&call}, row.fields()...)...); err != nil {
+			return err
+		}
+		a, err := row.approval()
 		if err != nil {
 			return err
 		}

@@ -42,37 +42,45 @@ func newUnit(tenant model.TenantID) *unit {
 // which is a query of turn ids; $1 in it is the tenant.
 //
 // Here and in every hot statement one table is read by an array of keys, which
-// is evaluated first and goes into the index condition, and what belongs
-// together is joined here. So no plan depends on statistics: it is right on
-// tables that were empty a minute ago, and for a tenant that owns them all.
+// is evaluated first and goes into the index condition, and what belongs to a
+// row of it is looked up by its whole key. So no plan depends on statistics:
+// it is right on tables that were empty a minute ago, and for a tenant that
+// owns them all.
 func (u *unit) load(b *pgx.Batch, which string, args ...any) {
-	u.queue(b, "for no key update", which, args)
-	u.queueApprovals(b, which, args)
-}
-
-// loadRuns is load without the approvals, for what concerns runs alone.
-func (u *unit) loadRuns(b *pgx.Batch, which string, args ...any) {
 	u.queue(b, "for no key update", which, args)
 }
 
 // read is load without the locks, for a look.
 func (u *unit) read(b *pgx.Batch, which string, args ...any) {
 	u.queue(b, "", which, args)
-	u.queueApprovals(b, which, args)
 }
 
 func (u *unit) queue(b *pgx.Batch, lock, which string, args []any) {
 	args = append([]any{u.tenant}, args...)
 	where := ` where tenant_id = $1 and turn_id = any(array(` + which + `)) `
 	b.Queue(`select `+turnColumns+` from turns`+where+`order by turn_id `+lock, args...).Query(u.scanTurns)
-	b.Queue(`select `+continuationColumns+` from continuations`+where, args...).Query(u.scanContinuations)
-	b.Queue(`select `+callColumns+` from calls`+where+`order by call_id`, args...).Query(u.scanCalls)
+	b.Queue(selectCallsOfTurns+where+`order by call_id`, args...).Query(u.scanCalls)
 }
 
-func (u *unit) queueApprovals(b *pgx.Batch, which string, args []any) {
-	b.Queue(`select `+approvalColumns+` from approvals where tenant_id = $1 and turn_id = any(array(`+which+`))`,
-		append([]any{u.tenant}, args...)...).Query(u.scanApprovals)
-}
+// selectCallsOfTurns reads calls with the approval of each and the
+// continuation of their turn, which a turn without calls never has. It comes
+// after the locks: what the statement that waited for them joins is old. With
+// "offset 0" the lookups stay lookups, one by one, whatever the planner thinks.
+const selectCallsOfTurns = `
+	select ` + callColumns + `,
+	       approval_id::text, approval_state, ` + approvalAnswer + `,
+	       continuation_state, coalesce(generation, 0), ready_at, accepted_by::text
+	  from calls c
+	  left join lateral (
+	       select approval_id, state as approval_state, ` + approvalAnswer + `
+	         from approvals a
+	        where a.tenant_id = c.tenant_id and a.turn_id = c.turn_id and a.call_id = c.call_id
+	        offset 0) a on true
+	  left join lateral (
+	       select state as continuation_state, generation, ready_at, accepted_by
+	         from continuations k
+	        where k.tenant_id = c.tenant_id and k.turn_id = c.turn_id
+	        offset 0) k on true`
 
 // clock reads the database's time; it comes last, after every lock.
 func (u *unit) clock(b *pgx.Batch) {
@@ -96,41 +104,26 @@ func (u *unit) hold(t *model.Turn) {
 	u.before[t.ID] = t.Standing()
 }
 
-func (u *unit) scanContinuations(rows pgx.Rows) error {
+func (u *unit) scanCalls(rows pgx.Rows) error {
 	for rows.Next() {
-		turn, c, err := scanContinuation(rows)
+		var a approvalRow
+		var k continuationRow
+		c, turn, err := scanCall(rows, append(a.fields(), k.fields()...)...)
 		if err != nil {
 			return err
 		}
-		if t := u.turns[turn]; t != nil {
-			t.Continuation = c
-			u.before[turn] = t.Standing()
-		}
-	}
-	return rows.Err()
-}
-
-func (u *unit) scanCalls(rows pgx.Rows) error {
-	for rows.Next() {
-		c, turn, err := scanCall(rows)
-		if err != nil {
+		if c.Approval, err = a.approval(); err != nil {
 			return err
 		}
 		if t := u.turns[turn]; t != nil {
 			t.Calls = append(t.Calls, c)
+			if t.Continuation == nil && k.State != "" {
+				t.Continuation = &k.Continuation
+				u.before[turn] = t.Standing()
+			}
 		}
 	}
 	return rows.Err()
-}
-
-func (u *unit) scanApprovals(rows pgx.Rows) error {
-	asked := map[model.CallID]*model.Call{}
-	for _, t := range u.turns {
-		for _, c := range t.Calls {
-			asked[c.ID] = c
-		}
-	}
-	return attach(rows, asked)
 }
 
 // sorted gives the unit's turns by id, which is the order of writing.
