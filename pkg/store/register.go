@@ -81,11 +81,16 @@ func (s *Store) registerAll(ctx context.Context, tenant model.TenantID, items []
 	err := transact(ctx, s.hot, "register", func(ctx context.Context, t *tx) error {
 		r := &registrar{unit: newUnit(tenant), items: items, found: make([]identified, len(items))}
 		r.inserts = &inserts{}
-		if err := t.trip(ctx, r.read); err != nil {
+		if err := t.trip(ctx, r.makeTopics); err != nil {
 			return err
 		}
-		if r.again {
-			return errRepeat
+		if !r.allNew() {
+			if err := t.trip(ctx, r.read); err != nil {
+				return err
+			}
+			if r.again {
+				return errRepeat
+			}
 		}
 		if err := r.readSuspects(ctx, t, r.topics); err != nil {
 			return err

@@ -6,13 +6,25 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// read makes the topics that are new, locks what the registrations touch, and
-// finds what stands under their identities. Topics are locked after the turns
-// and before the identities are read, so that two registrations of one topic
-// see each other.
+// makeTopics makes the topics that are new, and holds those.
+func (r *registrar) makeTopics(b *pgx.Batch) {
+	b.Queue(insertTopics, r.tenant, r.columns().topics).Query(r.scanTopics)
+	r.clock(b)
+}
+
+// allNew tells whether nothing can stand under the items' identities, since
+// this transaction has just made all of their topics.
+func (r *registrar) allNew() bool {
+	return !slices.ContainsFunc(r.items, func(it registerItem) bool {
+		return it.Continues != "" || r.topics[it.Topic] == nil
+	})
+}
+
+// read locks what the registrations touch, and finds what stands under their
+// identities. Topics are locked after the turns and before the identities are
+// read, so that two registrations of one topic see each other.
 func (r *registrar) read(b *pgx.Batch) {
 	items := r.columns()
-	b.Queue(insertTopics, r.tenant, items.topics)
 	r.load(b, registrationTurns, items.topics, items.messages, items.continues)
 	b.Queue(selectTopicsLocked, r.tenant, items.topics).Query(r.scanTopics)
 	b.Queue(selectIdentities, r.tenant, items.topics, items.messages, items.continues, items.toolCalls).Query(r.scanIdentities)
@@ -20,13 +32,14 @@ func (r *registrar) read(b *pgx.Batch) {
 }
 
 // insertTopics makes topics in order, so that no two batches wait for each
-// other.
+// other, and gives those that it made.
 const insertTopics = `
 	insert into topics (tenant_id, topic_id)
 	select $1, topic_id
 	  from (select distinct unnest($2::text[]) as topic_id) d
 	 order by topic_id
-	    on conflict do nothing`
+	    on conflict do nothing
+	returning ` + topicColumns
 
 const selectTopicsLocked = `
 	select ` + topicColumns + `
