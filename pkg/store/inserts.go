@@ -45,8 +45,9 @@ type messageColumns struct {
 const insertMessages = `
 	insert into messages (tenant_id, topic_id, message_id, position, role, parts, metadata, content, version)
 	select $1, d.topic_id, d.message_id, d.position, d.role, d.parts, d.metadata, d.content, t.version
-	  from unnest($2::text[], $3::text[], $4::bigint[], $5::text[], $6::bytea[], $7::bytea[], $8::bytea[])
-	       as d (topic_id, message_id, position, role, parts, metadata, content)
+	  from (select unnest($2::text[]) as topic_id, unnest($3::text[]) as message_id, unnest($4::bigint[]) as position,
+	               unnest($5::text[]) as role, unnest($6::bytea[]) as parts, unnest($7::bytea[]) as metadata,
+	               unnest($8::bytea[]) as content) as d
 	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])`
 
 // assistant adds an assistant message, whose parts are in its turns.
@@ -82,13 +83,17 @@ const insertTurns = `
 	       d.open_approvals, d.open_calls, d.execution, d.requested_by, d.sink_type, d.sink_target, d.accept_within_ms,
 	       d.hold_lease_ms, d.hold_until, d.on_lapse, d.live_fence, d.live_token, d.live_until, d.parts, d.content,
 	       d.traceparent, d.end_reason, t.version
-	  from unnest($2::uuid[], $3::text[], $4::text[], $5::int[], $6::text[], $7::text[], $8::text[], $9::boolean[],
-	              $10::int[], $11::int[], $12::text[], $13::text[], $14::text[], $15::text[], $16::bigint[], $17::bigint[],
-	              $18::timestamptz[], $19::text[], $20::bigint[], $21::text[], $22::timestamptz[], $23::bytea[],
-	              $24::bytea[], $25::text[], $26::text[])
-	       as d (turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals, open_calls, execution,
-	             requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms, hold_until, on_lapse, live_fence,
-	             live_token, live_until, parts, content, traceparent, end_reason)
+	  from (select unnest($2::uuid[]) as turn_id, unnest($3::text[]) as topic_id, unnest($4::text[]) as message_id,
+	               unnest($5::int[]) as step, unnest($6::text[]) as continues, unnest($7::text[]) as state,
+	               unnest($8::text[]) as ended, unnest($9::boolean[]) as streaming, unnest($10::int[]) as open_approvals,
+	               unnest($11::int[]) as open_calls, unnest($12::text[]) as execution,
+	               unnest($13::text[]) as requested_by, unnest($14::text[]) as sink_type,
+	               unnest($15::text[]) as sink_target, unnest($16::bigint[]) as accept_within_ms,
+	               unnest($17::bigint[]) as hold_lease_ms, unnest($18::timestamptz[]) as hold_until,
+	               unnest($19::text[]) as on_lapse, unnest($20::bigint[]) as live_fence,
+	               unnest($21::text[]) as live_token, unnest($22::timestamptz[]) as live_until,
+	               unnest($23::bytea[]) as parts, unnest($24::bytea[]) as content, unnest($25::text[]) as traceparent,
+	               unnest($26::text[]) as end_reason) as d
 	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($3::text[])`
 
 func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
@@ -144,13 +149,15 @@ const insertCalls = `
 	                   executor, max_attempts, key_retention_ms, timeout_ms, dynamic, extra, state, outcome, error_text, allowed_by,
 	                   input, digest, run, queued_at, polled, not_before)
 	select $1, d.*, d.queued_at
-	  from unnest($2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::int[], $7::text[], $8::text[], $9::text[],
-	              $10::bytea[], $11::text[], $12::text[], $13::int[], $14::bigint[], $15::bigint[], $16::boolean[], $17::bytea[],
-	              $18::text[], $19::text[], $20::text[], $21::text[], $22::bytea[], $23::bytea[], $24::text[], $25::timestamptz[],
-	              $26::boolean[])
-	       as d (call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect, executor,
-	             max_attempts, key_retention_ms, timeout_ms, dynamic, extra, state, outcome, error_text, allowed_by, input, digest, run,
-	             queued_at, polled)`
+	  from (select unnest($2::uuid[]) as call_id, unnest($3::uuid[]) as turn_id, unnest($4::text[]) as topic_id,
+	               unnest($5::text[]) as message_id, unnest($6::int[]) as part, unnest($7::text[]) as tool_call_id,
+	               unnest($8::text[]) as tool, unnest($9::text[]) as server, unnest($10::bytea[]) as definition,
+	               unnest($11::text[]) as effect, unnest($12::text[]) as executor, unnest($13::int[]) as max_attempts,
+	               unnest($14::bigint[]) as key_retention_ms, unnest($15::bigint[]) as timeout_ms,
+	               unnest($16::boolean[]) as dynamic, unnest($17::bytea[]) as extra, unnest($18::text[]) as state,
+	               unnest($19::text[]) as outcome, unnest($20::text[]) as error_text, unnest($21::text[]) as allowed_by,
+	               unnest($22::bytea[]) as input, unnest($23::bytea[]) as digest, unnest($24::text[]) as run,
+	               unnest($25::timestamptz[]) as queued_at, unnest($26::boolean[]) as polled) as d`
 
 type approvalColumnsNew struct {
 	ids, calls, turns, topics, states, rules, reasons, deciders []string
@@ -161,9 +168,9 @@ type approvalColumnsNew struct {
 const insertApprovals = `
 	insert into approvals (tenant_id, approval_id, call_id, turn_id, topic_id, state, requested_at, expires_at, rule, reason,
 	                       decided_by, decided_at)
-	select $1, d.*
-	  from unnest($2::uuid[], $3::uuid[], $4::uuid[], $5::text[], $6::text[], $7::timestamptz[],
-	              $8::timestamptz[], $9::text[]::jsonb[], $10::text[], $11::text[], $12::timestamptz[]) as d`
+	select $1, unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[]),
+	       unnest($7::timestamptz[]), unnest($8::timestamptz[]), unnest($9::text[]::jsonb[]), unnest($10::text[]),
+	       unnest($11::text[]), unnest($12::timestamptz[])`
 
 // addCalls adds the calls of a turn, which are in the order of news.
 func (n *inserts) addCalls(t *model.Turn, calls []*model.Call, news []NewCall) {

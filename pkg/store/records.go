@@ -41,9 +41,9 @@ func (u *unit) insertDecisions(b *pgx.Batch, records []model.DecisionRecord) {
 const insertDecisions = `
 	insert into decisions (tenant_id, decision_id, approval_id, call_id, approved, reason, digest, edited, decided_by, key_name,
 	                       channel, decided_at, content)
-	select $1, d.*
-	  from unnest($2::text[], $3::uuid[], $4::uuid[], $5::boolean[], $6::text[], $7::bytea[], $8::boolean[],
-	              $9::text[], $10::text[], $11::text[], $12::timestamptz[], $13::bytea[]) as d`
+	select $1, unnest($2::text[]), unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::boolean[]), unnest($6::text[]),
+	       unnest($7::bytea[]), unnest($8::boolean[]), unnest($9::text[]), unnest($10::text[]), unnest($11::text[]),
+	       unnest($12::timestamptz[]), unnest($13::bytea[])`
 
 func (u *unit) saveAttempts(b *pgx.Batch, records []model.AttemptRecord) {
 	var opened, closed attemptRows
@@ -64,16 +64,15 @@ func (u *unit) saveAttempts(b *pgx.Batch, records []model.AttemptRecord) {
 
 const openAttempts = `
 	insert into attempts (tenant_id, call_id, fence, claim_token, worker, started_at)
-	select $1, d.*
-	  from unnest($2::uuid[], $3::bigint[], $4::text[], $5::text[], $6::timestamptz[]) as d`
+	select $1, unnest($2::uuid[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]), unnest($6::timestamptz[])`
 
 const closeAttempts = `
 	update attempts a
 	   set finished_at = d.at,
 	       outcome = d.outcome,
 	       detail = d.detail
-	  from unnest($2::uuid[], $3::bigint[], $4::timestamptz[], $5::text[], $6::text[])
-	       as d (call_id, fence, at, outcome, detail)
+	  from (select unnest($2::uuid[]) as call_id, unnest($3::bigint[]) as fence, unnest($4::timestamptz[]) as at,
+	               unnest($5::text[]) as outcome, unnest($6::text[]) as detail) as d
 	 where a.tenant_id = $1 and a.call_id = d.call_id and a.fence = d.fence and a.call_id = any($2::uuid[])`
 
 type attemptRows struct {
@@ -108,6 +107,7 @@ const insertAuditRows = `
 	insert into audit (tenant_id, at, actor, action, channel, topic_id, turn_id, call_id, approval_id, detail, digest)
 	select $1, d.at, d.actor, d.action, d.channel, d.topic_id, nullif(d.turn_id, '')::uuid, nullif(d.call_id, '')::uuid,
 	       nullif(d.approval_id, '')::uuid, d.detail, d.digest
-	  from unnest($2::timestamptz[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
-	              $10::text[], $11::bytea[])
-	       as d (at, actor, action, channel, topic_id, turn_id, call_id, approval_id, detail, digest)`
+	  from (select unnest($2::timestamptz[]) as at, unnest($3::text[]) as actor, unnest($4::text[]) as action,
+	               unnest($5::text[]) as channel, unnest($6::text[]) as topic_id, unnest($7::text[]) as turn_id,
+	               unnest($8::text[]) as call_id, unnest($9::text[]) as approval_id, unnest($10::text[]) as detail,
+	               unnest($11::bytea[]) as digest) as d`

@@ -13,6 +13,10 @@ import (
 // whose new versions the turns take over, then new rows, then turns, calls,
 // approvals, continuations, and the rows that only grow.
 //
+// The rows of a statement are arrays, a column each, that are unnested side by
+// side where they are selected; unnest with several arrays would keep each in
+// a buffer of its own first, which took longer than the writing.
+//
 // touch tells whether the topics are changed at all: a claim or a renewed
 // lease shows nowhere, and leaves them alone.
 func (u *unit) save(b *pgx.Batch, touch bool) {
@@ -62,15 +66,16 @@ func (u *unit) saveTopics(b *pgx.Batch, changed []*model.Turn) {
 	if len(d.ids) == 0 {
 		return
 	}
-	n := len(d.ids)
+	n, held := len(d.ids), 0
 	last, messages := make([]string, n), make([]int64, n)
 	for i, id := range d.ids {
 		last[i] = string(u.ended[model.TopicID(id)])
 		if topic := u.topics[model.TopicID(id)]; topic != nil {
 			messages[i] = topic.Messages
+			held++
 		}
 	}
-	if n > 1 {
+	if n > 1 && held < n {
 		b.Queue(lockTopics, u.tenant, d.ids)
 	}
 	b.Queue(updateTopics, u.tenant, d.ids, d.streaming, d.awaiting, d.attention, d.executing, d.continuing, d.failed,
@@ -96,8 +101,9 @@ const updateTopics = `
 	       messages = greatest(t.messages, d.messages),
 	       owed = true,
 	       updated_at = clock_timestamp()
-	  from unnest($2::text[], $3::int[], $4::int[], $5::int[], $6::int[], $7::int[], $8::int[], $9::text[], $10::bigint[])
-	       as d (topic_id, streaming, awaiting, attention, executing, continuing, failed, last, messages)
+	  from (select unnest($2::text[]) as topic_id, unnest($3::int[]) as streaming, unnest($4::int[]) as awaiting,
+	               unnest($5::int[]) as attention, unnest($6::int[]) as executing, unnest($7::int[]) as continuing,
+	               unnest($8::int[]) as failed, unnest($9::text[]) as last, unnest($10::bigint[]) as messages) as d
 	 where t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])
 	returning t.topic_id, t.version, t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed, t.last, t.messages,
 	          t.unknowns`
@@ -189,10 +195,11 @@ const updateTurns = `
 	       hold_until = d.hold_until,
 	       live_until = d.live_until,
 	       version = (select version from topics p where p.tenant_id = t.tenant_id and p.topic_id = t.topic_id)
-	  from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::boolean[], $8::int[], $9::int[],
-	              $10::int[], $11::timestamptz[], $12::timestamptz[])
-	       as d (turn_id, state, ended, end_reason, discarded, streaming, open_approvals, open_calls, unknown_calls,
-	             hold_until, live_until)
+	  from (select unnest($2::uuid[]) as turn_id, unnest($3::text[]) as state, unnest($4::text[]) as ended,
+	               unnest($5::text[]) as end_reason, unnest($6::boolean[]) as discarded,
+	               unnest($7::boolean[]) as streaming, unnest($8::int[]) as open_approvals,
+	               unnest($9::int[]) as open_calls, unnest($10::int[]) as unknown_calls,
+	               unnest($11::timestamptz[]) as hold_until, unnest($12::timestamptz[]) as live_until) as d
 	 where t.tenant_id = $1 and t.turn_id = d.turn_id and t.turn_id = any($2::uuid[])`
 
 type turnRows struct {
@@ -246,8 +253,9 @@ const upsertContinuations = `
 	insert into continuations as k (tenant_id, turn_id, topic_id, state, generation, ready_at, next_at, accepted_by)
 	select $1, d.turn_id, d.topic_id, d.state, d.generation, d.ready_at, case when d.waits then 'infinity' else d.ready_at end,
 	       nullif(d.accepted_by, '')::uuid
-	  from unnest($2::uuid[], $3::text[], $4::text[], $5::int[], $6::timestamptz[], $7::text[], $8::boolean[])
-	       as d (turn_id, topic_id, state, generation, ready_at, accepted_by, waits)
+	  from (select unnest($2::uuid[]) as turn_id, unnest($3::text[]) as topic_id, unnest($4::text[]) as state,
+	               unnest($5::int[]) as generation, unnest($6::timestamptz[]) as ready_at,
+	               unnest($7::text[]) as accepted_by, unnest($8::boolean[]) as waits) as d
 	    on conflict (tenant_id, turn_id) do update
 	   set state = excluded.state,
 	       generation = excluded.generation,

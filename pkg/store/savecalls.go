@@ -53,18 +53,20 @@ const updateCalls = `
 	       output = coalesce(d.output, c.output),
 	       published = case when d.run = 'queued' and c.run <> 'queued' then 0 else c.published end,
 	       published_at = case when d.run = 'queued' and c.run <> 'queued' then null else c.published_at end
-	  from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::bytea[], $7::boolean[], $8::text[], $9::bigint[],
-	              $10::text[], $11::text[], $12::timestamptz[], $13::timestamptz[], $14::timestamptz[], $15::timestamptz[],
-	              $16::bytea[], $17::boolean[], $18::bytea[])
-	       as d (call_id, state, outcome, error_text, digest, edited, run, fence, claim_token, worker, lease_until, queued_at,
-	             not_before, first_started_at, result_digest, uncertain, output)
+	  from (select unnest($2::uuid[]) as call_id, unnest($3::text[]) as state, unnest($4::text[]) as outcome,
+	               unnest($5::text[]) as error_text, unnest($6::bytea[]) as digest, unnest($7::boolean[]) as edited,
+	               unnest($8::text[]) as run, unnest($9::bigint[]) as fence, unnest($10::text[]) as claim_token,
+	               unnest($11::text[]) as worker, unnest($12::timestamptz[]) as lease_until,
+	               unnest($13::timestamptz[]) as queued_at, unnest($14::timestamptz[]) as not_before,
+	               unnest($15::timestamptz[]) as first_started_at, unnest($16::bytea[]) as result_digest,
+	               unnest($17::boolean[]) as uncertain, unnest($18::bytea[]) as output) as d
 	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
 const updateInputs = `
 	update calls c
 	   set original_input = coalesce(c.original_input, c.input),
 	       input = d.input
-	  from unnest($2::uuid[], $3::bytea[]) as d (call_id, input)
+	  from (select unnest($2::uuid[]) as call_id, unnest($3::bytea[]) as input) as d
 	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
 type callRows struct {
@@ -124,7 +126,8 @@ const updateApprovals = `
 	       decided_at = d.decided_at,
 	       decision_id = d.decision_id,
 	       channel = d.channel
-	  from unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::text[], $8::text[])
-	       as d (approval_id, state, reason, decided_by, decided_at, decision_id, channel)
+	  from (select unnest($2::uuid[]) as approval_id, unnest($3::text[]) as state, unnest($4::text[]) as reason,
+	               unnest($5::text[]) as decided_by, unnest($6::timestamptz[]) as decided_at,
+	               unnest($7::text[]) as decision_id, unnest($8::text[]) as channel) as d
 	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.approval_id = any($2::uuid[])
 	   and a.state = 'requested'`
