@@ -6,9 +6,10 @@ PROGRAMS := ./cmd/countersign ./services/api ./services/continuer ./services/wor
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test model lint build bench
+.PHONY: nemesis nemesis-bugs
 
 help: ## Print this list.
-	@sed -n 's/^\([a-z]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do printf 'make %-8s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do printf 'make %-12s %s\n' "$$target" "$$text"; done
 
 dev: ## Run everything in one process with a demo; ARGS="--listen 127.0.0.1:9000" passes flags.
 	@scripts/setup.sh postgres redis
@@ -37,3 +38,11 @@ bench: ## Measure round trips per second beside the limit of this machine's Post
 	@scripts/setup.sh postgres redis
 	@go build -ldflags '$(LDFLAGS)' -o bin/ ./cmd/countersign
 	bin/countersign bench $(ARGS)
+
+nemesis: ## Torment a whole system for 5 minutes and check every invariant; SEED=random MINUTES=30 for another run.
+	@scripts/setup.sh postgres redis
+	go run ./test/nemesis $(if $(SEED),-seed $(SEED)) $(if $(MINUTES),-minutes $(MINUTES))
+
+nemesis-bugs: ## Build each known bug in, and see that the same checks find it.
+	@scripts/setup.sh postgres redis
+	go run ./test/nemesis -bugs $(or $(BUG),all)

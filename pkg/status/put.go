@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/countersign/countersign/internal/bugs"
 )
 
 const (
@@ -27,7 +29,9 @@ const (
 // and says at least as much. What is there counts only if it looks like an
 // entry of ours: a hash with this identity, a version that is a small enough
 // number, and an end.
-var setIfNewer = redis.NewScript(`
+var setIfNewer = redis.NewScript(unlessNewer + set)
+
+const unlessNewer = `
 local old = redis.pcall('HMGET', KEYS[1], 'v', 'id', 'body')
 if not old.err and old[2] == ARGV[2] and old[1] and old[3] and string.match(old[1], '^[1-9]%d*$') then
   local have, new, ttl = tonumber(old[1]), tonumber(ARGV[1]), redis.call('PTTL', KEYS[1])
@@ -36,11 +40,17 @@ if not old.err and old[2] == ARGV[2] and old[1] and old[3] and string.match(old[
     return 0
   end
 end
+`
+
+const set = `
 redis.call('DEL', KEYS[1])
 redis.call('HSET', KEYS[1], 'v', ARGV[1], 'id', ARGV[2], 'body', ARGV[3])
 redis.call('PEXPIRE', KEYS[1], ARGV[4])
 return 1
-`)
+`
+
+// setAlways is what a plain SET would be.
+var setAlways = redis.NewScript(set)
 
 // Put stores entries that are newer than what is there, in one round trip.
 // An entry that was read more than a second ago is left out, since its guard
@@ -101,10 +111,14 @@ func (c *Cache) store(ctx context.Context, entries []Entry) error {
 		ttl := leastTTL + rand.N(mostTTL-leastTTL)
 		calls[i] = scriptCall{keyOf(id), []any{e.Version, id, e.Body, ttl.Milliseconds()}}
 	}
+	script := setIfNewer
+	if bugs.SetCache {
+		script = setAlways
+	}
 	var results []*redis.Cmd
 	var answer error
 	err := c.guard(ctx, func(ctx context.Context) error {
-		results, answer = c.run(ctx, setIfNewer, calls)
+		results, answer = c.run(ctx, script, calls)
 		return lost(answer)
 	})
 	if err == nil {

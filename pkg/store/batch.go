@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"github.com/countersign/countersign/internal/bugs"
 	"github.com/countersign/countersign/pkg/model"
 )
 
@@ -137,7 +138,7 @@ func (b *batcher[In, Out]) run(batch []waiting[In, Out]) {
 // and somebody can be expected to wait. Where the error may be a neighbour's,
 // it is tried whatever the error.
 func (b *batcher[In, Out]) alone(w waiting[In, Out], err error, begin time.Time, neighbours bool) outcome[Out] {
-	for n := 0; n < itemRetries && (neighbours || transient(err)) && time.Since(begin) < retryFor; n++ {
+	for n := 0; n < itemRetries && !bugs.LostCommit && (neighbours || transient(err)) && time.Since(begin) < retryFor; n++ {
 		if !neighbours {
 			pause(n)
 		}

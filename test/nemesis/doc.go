@@ -4,7 +4,7 @@
 //
 //	go run ./test/nemesis                      three fixed seeds
 //	go run ./test/nemesis -seed random -minutes 30
-//	go run ./test/nemesis -bugs                each known bug must be found
+//	go run ./test/nemesis -bugs all            each known bug must be found
 //
 // Its parts, in the order in which they take part:
 //

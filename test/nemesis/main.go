@@ -37,9 +37,11 @@ var errFound = errors.New("a run failed")
 // run makes the runs that the arguments ask for, and stops at the first that
 // fails.
 func run(ctx context.Context, args []string, out io.Writer) error {
+	begin := time.Now()
 	flags := flag.NewFlagSet("nemesis", flag.ContinueOnError)
 	seed := flags.String("seed", "", "the run's seed, a number or random; three fixed ones by default")
 	minutes := flags.Float64("minutes", 5, "how long all runs together may take")
+	bug := flags.String("bugs", "", "find a known bug by its tag, or all of them, instead")
 	programs := flags.String("programs", "", "a folder of programs built before, which saves building them")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -52,6 +54,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if *bug != "" {
+		return findAll(ctx, *bug, dir, out)
+	}
 	if *programs == "" {
 		*programs = filepath.Join(dir, "programs")
 		fmt.Fprintf(out, "building into %s\n", *programs)
@@ -59,7 +64,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			return err
 		}
 	}
-	each := time.Duration(*minutes * float64(time.Minute) / float64(len(seeds)))
+	each := (time.Duration(*minutes*float64(time.Minute)) - time.Since(begin)) / time.Duration(len(seeds))
 	for _, s := range seeds {
 		report, err := one(ctx, trial.Config{Seed: s, Load: load(each), Programs: *programs, Out: out}, dir)
 		if err != nil {

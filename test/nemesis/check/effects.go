@@ -11,6 +11,9 @@ import (
 	"github.com/countersign/countersign/test/nemesis/rows"
 )
 
+// UnsafeOnce is the invariant of unsafe tools.
+const UnsafeOnce = "I4: an unsafe call has at most one effect"
+
 // effects compares the ledger with the rows: how often, of what, by whose
 // leave.
 func effects(f *Facts) (out []Violation) {
@@ -35,7 +38,7 @@ func (f *Facts) howOften(c *rows.Call) (out []Violation) {
 	did, asked := len(f.effects[c.ID]), f.requests[c.ID]
 	switch {
 	case c.Effect == "unsafe" && did > 1:
-		out = append(out, about(c, "I4: an unsafe call has at most one effect", "the ledger has %d", did))
+		out = append(out, about(c, UnsafeOnce, "the ledger has %d", did))
 	case c.Effect == "keyed" && did > 1:
 		out = append(out, about(c, "I4: all attempts of a keyed call carry one key", "its server honours keys and has %d effects", did))
 	}
@@ -57,6 +60,9 @@ func (f *Facts) howOften(c *rows.Call) (out []Violation) {
 	}
 	if c.Run == "succeeded" && did == 0 {
 		out = append(out, about(c, "I4: what succeeded was done", "the call succeeded and the ledger has nothing"))
+	}
+	if c.Resolution == "did-not-happen" && did > 0 {
+		out = append(out, about(c, "I4: nobody is heard while an attempt may be alive", "a person who looked said that it did not happen; the ledger has it"))
 	}
 	return out
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/anishathalye/porcupine"
 
 	"github.com/countersign/countersign/test/nemesis/history"
+	"github.com/countersign/countersign/test/nemesis/rows"
 )
 
 // linearizable: I1. The decisions about each approval, and what was read of
@@ -38,12 +39,21 @@ func linearizable(f *Facts) (out []Violation) {
 		}
 		final := history.Op{Kind: history.Card, State: c.Verdict, Input: string(c.Input), Result: history.OK}
 		all = append(all, porcupine.Operation{Input: final, Output: final, Call: end + 1, Return: end + 2})
-		if porcupine.CheckOperationsTimeout(card(first, c.Quorum), all, 20*time.Second) == porcupine.Illegal {
+		if porcupine.CheckOperationsTimeout(card(f.born(c), first, c.Quorum), all, 20*time.Second) == porcupine.Illegal {
 			out = append(out, of(ops[approval], "I1: an approval is linearizable", "no order of its %d operations explains what was told; the row is %s with %s",
 				len(all), c.Verdict, c.Input))
 		}
 	}
 	return out
+}
+
+// born is the state with which an approval was registered: a policy may have
+// denied it there and then, by no person's decision.
+func (f *Facts) born(c *rows.Call) string {
+	if c.Verdict == "denied" && !slices.ContainsFunc(f.Rows.Decisions, func(d rows.Decision) bool { return d.Approval == c.Approval }) {
+		return "denied"
+	}
+	return "requested"
 }
 
 func operation(op history.Op) porcupine.Operation {
@@ -64,9 +74,9 @@ type state struct {
 }
 
 // card is the sequential approval.
-func card(input string, quorum int) porcupine.Model {
+func card(born, input string, quorum int) porcupine.Model {
 	return porcupine.Model{
-		Init: func() any { return state{state: "requested", input: input, quorum: max(quorum, 1)} },
+		Init: func() any { return state{state: born, input: input, quorum: max(quorum, 1)} },
 		Step: func(s, in, _ any) (bool, any) { return s.(state).step(in.(history.Op)) },
 		DescribeOperation: func(in, _ any) string {
 			return fmt.Sprintf("%+v", in)

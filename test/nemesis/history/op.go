@@ -21,8 +21,9 @@ const (
 	Open     Kind = "open"
 	Finish   Kind = "finish"
 	Decide   Kind = "decide"
-	Card     Kind = "card" // a read of an approval
-	Turn     Kind = "turn" // a read of a turn
+	Card     Kind = "card"  // a read of an approval
+	Turn     Kind = "turn"  // a read of a turn
+	Topic    Kind = "topic" // a read of a topic, from Redis where it is there
 	Cancel   Kind = "cancel"
 	Claim    Kind = "claim"
 	Report   Kind = "result" // of a call that its caller runs

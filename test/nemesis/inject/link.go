@@ -13,7 +13,7 @@ import (
 // faults are what each kind does to a link's proxy.
 var faults = map[schedule.Kind]proxy.Faults{
 	schedule.Cut:      {Refuse: true},
-	schedule.Snap:     {Latency: 120 * time.Millisecond},
+	schedule.Snap:     {Latency: 200 * time.Millisecond},
 	schedule.Delay:    {Latency: 50 * time.Millisecond, Jitter: 250 * time.Millisecond},
 	schedule.HalfOpen: {LoseUp: true, LoseDown: true, Swallow: true},
 	schedule.LoseBack: {LoseDown: true},

@@ -25,15 +25,17 @@ func (i *Injector) repeated(ctx context.Context, f schedule.Fault) (string, erro
 	ctx, cancel := context.WithTimeout(ctx, f.For)
 	defer cancel()
 	random := rand.New(rand.NewPCG(f.Seed, 1))
-	sum := 0
+	sum, last := 0, error(nil)
 	for ok := true; ok; ok = pause(ctx, again) {
 		n, err := i.once(ctx, f.Kind, random)
-		if err == nil {
+		if err != nil {
+			last = err
+		} else {
 			sum += n
 		}
 	}
 	if sum == 0 {
-		return "", nil
+		return "", last
 	}
 	return fmt.Sprintf("%d times", sum), nil
 }

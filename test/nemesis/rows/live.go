@@ -48,6 +48,22 @@ func (c Conn) SomeCalls(ctx context.Context, n int) ([]SomeCall, error) {
 	return pgx.CollectRows(rows, pgx.RowToStructByPos[SomeCall])
 }
 
+// Unsafe gives those of some calls whose tool is unsafe.
+func (c Conn) Unsafe(ctx context.Context, calls []string) (unsafe []SomeCall, err error) {
+	conn, err := pgx.Connect(ctx, c.url)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close(context.WithoutCancel(ctx))
+	rows, err := conn.Query(ctx, `
+		select tenant_id, call_id::text, topic_id, fence, 0::bigint, published
+		  from calls where effect = 'unsafe' and call_id = any($1::uuid[])`, calls)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowToStructByPos[SomeCall])
+}
+
 // Unrest says what is still under way, and how much of it; nothing at rest.
 func (c Conn) Unrest(ctx context.Context) (string, error) {
 	var n [6]int

@@ -30,6 +30,7 @@ type Call struct {
 	Definition              []byte
 	State, Run, Outcome     string
 	ErrorText, AllowedBy    string
+	Resolution              string // what a person said about it; "" when nobody did
 	Input, Original         []byte
 	Digest                  []byte
 	Output                  []byte
@@ -123,7 +124,7 @@ const (
 	 order by t.created_at, t.turn_id`
 	selectCalls = `
 	select c.tenant_id, c.call_id::text, c.turn_id::text, c.topic_id, c.tool, c.effect, c.executor, c.definition, c.state, c.run,
-	       c.outcome, c.error_text, c.allowed_by, c.input, c.original_input, c.digest, c.output, c.fence, c.max_attempts, c.published,
+	       c.outcome, c.error_text, c.allowed_by, coalesce(c.resolution, ''), c.input, c.original_input, c.digest, c.output, c.fence, c.max_attempts, c.published,
 	       coalesce(a.approval_id::text, ''), coalesce(a.state, ''), coalesce(a.decided_by, ''), coalesce(a.decision_id, ''),
 	       a.decided_at, coalesce((a.rule->>'quorum')::int, 0)
 	  from calls c

@@ -70,6 +70,7 @@ func (p *planner) next(at time.Duration) (Fault, bool) {
 	f := Fault{Kind: p.draw(), At: at, Seed: p.rand.Uint64()}
 	f.Target, f.For = p.target(f.Kind), p.lasting(f.Kind)
 	if at < p.busy[f.Target] {
+		p.deck = append(p.deck, f.Kind) // its turn comes again
 		return f, false
 	}
 	p.busy[f.Target] = at + f.For + time.Second

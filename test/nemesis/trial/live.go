@@ -9,6 +9,7 @@ import (
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/test/nemesis/check"
 	"github.com/countersign/countersign/test/nemesis/history"
+	"github.com/countersign/countersign/test/nemesis/ledger"
 	"github.com/countersign/countersign/test/nemesis/projection"
 	"github.com/countersign/countersign/test/nemesis/rows"
 )
@@ -29,7 +30,7 @@ func (t *trial) look(ctx context.Context) {
 			t.violated(check.Violation{Invariant: "I8: a projection never goes back", Detail: back.String(), Tenant: back.Tenant, Topic: back.Topic})
 			return
 		}
-		if n%6 == 5 && t.verify(ctx, false) {
+		if n%3 == 2 && t.twice(ctx) || n%6 == 5 && t.verify(ctx, false) {
 			return
 		}
 	}
@@ -49,6 +50,29 @@ func (t *trial) verify(ctx context.Context, atRest bool) (violated bool) {
 		})
 	}
 	return len(found) > 0
+}
+
+// twice looks whether an unsafe tool did anything twice.
+func (t *trial) twice(ctx context.Context) (violated bool) {
+	effects, err := ledger.Read(t.site.Ledger)
+	if err != nil {
+		return false
+	}
+	times, again := map[string]int{}, []string{}
+	for _, e := range effects {
+		if times[e.Call]++; times[e.Call] == 2 {
+			again = append(again, e.Call)
+		}
+	}
+	unsafe, err := rows.Live(t.site.DatabaseURL()).Unsafe(ctx, again)
+	if err != nil {
+		return false
+	}
+	for _, c := range unsafe {
+		t.violated(check.Violation{Invariant: check.UnsafeOnce, Detail: fmt.Sprintf("the ledger has %d", times[c.Call]),
+			Tenant: c.Tenant, Topic: c.Topic, Call: c.Call})
+	}
+	return len(unsafe) > 0
 }
 
 // tell prints a line about the load every few seconds.

@@ -17,8 +17,8 @@ import (
 type Report struct {
 	Seed       uint64
 	Violations []check.Violation
-	Empty      string // why the run proved nothing, or ""
-	First      time.Duration
+	Empty      string        // why the run proved nothing, or ""
+	First      time.Duration // after the users began, when the first was found
 
 	Fired, Missed  map[string]int // faults by kind
 	Ops            map[string]int // by kind and result
@@ -33,8 +33,8 @@ type Report struct {
 // Failed tells whether the run found something, or nothing at all.
 func (r Report) Failed() bool { return len(r.Violations) > 0 || r.Empty != "" }
 
-func (t *trial) sumUp(f *check.Facts, found []check.Violation) Report {
-	r := Report{Seed: t.Seed, Violations: found, Fired: map[string]int{}, Missed: map[string]int{}, Ops: map[string]int{},
+func (t *trial) sumUp(f *check.Facts) Report {
+	r := Report{Seed: t.Seed, Violations: t.found, First: t.first, Fired: map[string]int{}, Missed: map[string]int{}, Ops: map[string]int{},
 		Conversations: t.world.Conversations(), Calls: len(f.Rows.Calls), Effects: len(f.Effects)}
 	for _, fault := range f.Faults {
 		if fault.Fired {
@@ -67,8 +67,8 @@ func (t *trial) sumUp(f *check.Facts, found []check.Violation) Report {
 		}
 	}
 	r.Empty = r.empty(t.Narrow)
-	if len(found) > 0 {
-		r.slice = slice(f, found[0])
+	if len(t.found) > 0 {
+		r.slice = slice(f, t.found[0])
 	}
 	return r
 }

@@ -25,7 +25,8 @@ func slice(f *check.Facts, v check.Violation) string {
 	shown := 0
 	fmt.Fprintf(&out, "requests:\n")
 	for _, op := range f.Ops {
-		if !concerns(v, op.Tenant, op.Topic, op.Turn, op.Call, op.Approval) {
+		waits := op.Kind == history.Turn || op.Kind == history.Topic // again and again
+		if waits || !concerns(v, op.Tenant, op.Topic, op.Turn, op.Call, op.Approval) {
 			continue
 		}
 		from, to = min(from, op.Invoked), max(to, op.Returned, op.Invoked)

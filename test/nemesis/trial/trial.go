@@ -33,6 +33,7 @@ type trial struct {
 
 	mu    sync.Mutex
 	found []check.Violation
+	first time.Duration      // when the first was found
 	stop  context.CancelFunc // of the load
 }
 
@@ -76,7 +77,7 @@ func (t *trial) start(ctx context.Context) (err error) {
 	if t.history, err = history.Create(filepath.Join(t.Dir, "history.jsonl")); err != nil {
 		return err
 	}
-	if t.world, err = users.New(ctx, t.site, t.bus, t.history, users.Options{Seed: t.Seed, Conversations: t.Users}); err != nil {
+	if t.world, err = users.New(ctx, t.site, t.bus, t.history, users.Options{Seed: t.Seed, Conversations: t.Users, Load: t.Load}); err != nil {
 		return err
 	}
 	t.injector = inject.New(t.site, t.bus, t.history.Now)
@@ -103,7 +104,7 @@ func (t *trial) work(ctx context.Context) error {
 
 	t.say("heal", "every fault is undone")
 	err := t.heal(ctx)
-	if err == nil {
+	if err == nil && !t.violatedYet() { // what is broken may never come to rest
 		err = t.rest(ctx, enough, &all)
 	}
 	enough()
@@ -130,10 +131,17 @@ func (t *trial) violated(v check.Violation) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.found) == 0 {
+		t.first = t.history.Now()
 		t.say("found", fmt.Sprintf("after %s: %s", t.history.Now().Round(100*time.Millisecond), v.Invariant))
 	}
 	t.found = append(t.found, v)
 	t.stop()
+}
+
+func (t *trial) violatedYet() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.found) > 0
 }
 
 func (t *trial) say(phase, text string) {

@@ -178,6 +178,9 @@ func (k *talk) cancel(ctx context.Context, turn string) {
 // was ended cannot. A turn that waits for a person's attention gets it.
 func (k *talk) settle(ctx context.Context, turn *client.Turn) bool {
 	for ctx.Err() == nil {
+		if k.rand.IntN(4) == 0 {
+			k.glance(ctx)
+		}
 		now, ok := k.look(ctx, turn.ID, time.Second)
 		switch {
 		case !ok:
@@ -202,6 +205,16 @@ func (k *talk) look(ctx context.Context, turn string, wait time.Duration) (now c
 		return err
 	})
 	return now, err == nil
+}
+
+// glance reads the topic's status, as a list of conversations does.
+func (k *talk) glance(ctx context.Context) {
+	op := history.Op{Process: "reader", Kind: history.Topic, Node: k.rand.IntN(2), Topic: k.topic}
+	_, _ = k.ask(ctx, k.t, op, func(ctx context.Context, c *client.Client, op *history.Op) error {
+		topic, err := c.Topic(ctx, k.topic)
+		op.State, op.Version = topic.Status, topic.Version
+		return err
+	})
 }
 
 // clearUp is what a person does about a turn of which nobody knows what

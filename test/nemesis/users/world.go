@@ -20,7 +20,8 @@ import (
 // Options say how busy the users are.
 type Options struct {
 	Seed          uint64
-	Conversations int // at once
+	Conversations int           // at once
+	Load          time.Duration // how long new ones begin
 }
 
 // World is all users of a run.

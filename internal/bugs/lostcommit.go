@@ -1,0 +1,7 @@
+//go:build bug_lostcommit
+
+package bugs
+
+// LostCommit: a commit that was answered with an error is taken for one that
+// did not happen, and nobody looks.
+const LostCommit = true

@@ -1,0 +1,7 @@
+//go:build !bug_noclaim
+
+package bugs
+
+// NoClaim: a worker believes its message, and runs a call whether its claim
+// was committed or refused.
+const NoClaim = false

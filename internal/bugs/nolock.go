@@ -1,0 +1,7 @@
+//go:build bug_nolock
+
+package bugs
+
+// NoTurnLock: transactions read their turns without locking them, so that of
+// two at once each counts what the other is about to change.
+const NoTurnLock = true
