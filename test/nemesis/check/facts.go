@@ -17,6 +17,7 @@ type Facts struct {
 	Requests []ledger.Request
 	Ops      []history.Op
 	Faults   []inject.Record
+	Stalls   []Stall
 	Lease    time.Duration
 	Begin    time.Time // of the history's clock
 
@@ -27,6 +28,10 @@ type Facts struct {
 	effects  map[string][]ledger.Effect
 	requests map[string][]ledger.Request
 }
+
+// Stall is a time in which the machine had no time for the runner, and so
+// perhaps for nobody: it explains what a paused process would.
+type Stall struct{ From, To time.Duration }
 
 // Violation is something that cannot be.
 type Violation struct {

@@ -74,6 +74,11 @@ func (f *Facts) disturbed(a rows.Attempt) bool {
 		return true
 	}
 	from, to := a.StartedAt.Sub(f.Begin)-f.Lease, a.FinishedAt.Sub(f.Begin)
+	for _, s := range f.Stalls {
+		if s.To >= from && s.From <= to {
+			return true
+		}
+	}
 	for _, r := range f.Faults {
 		if r.Ended >= from && r.Began <= to && keepsFromReporting(r.Kind, r.Target) {
 			return true

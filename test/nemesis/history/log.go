@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ type Log struct {
 
 	mu   sync.Mutex
 	next int64
+	sums map[Result]int
 	open map[int64]Op
 	done []Op
 	file *os.File
@@ -28,7 +30,7 @@ func Create(path string) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Log{begin: time.Now(), open: map[int64]Op{}, file: file, out: bufio.NewWriter(file)}, nil
+	return &Log{begin: time.Now(), open: map[int64]Op{}, sums: map[Result]int{}, file: file, out: bufio.NewWriter(file)}, nil
 }
 
 // Now is the time since the run began.
@@ -51,6 +53,7 @@ func (l *Log) Return(op *Op) {
 	op.Returned = l.Now()
 	delete(l.open, op.Seq)
 	l.done = append(l.done, *op)
+	l.sums[op.Result]++
 	l.write(*op)
 }
 
@@ -73,6 +76,16 @@ func (l *Log) Ops() []Op {
 	}
 	slices.SortFunc(all, func(a, b Op) int { return int(a.Seq - b.Seq) })
 	return all
+}
+
+// Counts says how many requests came to what so far; what has not returned is
+// unknown.
+func (l *Log) Counts() map[Result]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := maps.Clone(l.sums)
+	out[Unknown] += len(l.open)
+	return out
 }
 
 // Close ends the file. What has not returned is in it as unknown.

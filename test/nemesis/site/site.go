@@ -107,14 +107,14 @@ func (s *Site) startNode(programs, program, name string, env ...string) error {
 }
 
 // small keeps a process to one core: there are a dozen of them.
-var small = []string{"GOMAXPROCS=1", "COUNTERSIGN_LOG_FORMAT=json", "COUNTERSIGN_LOG_LEVEL=warn"}
+var small = []string{"GOMAXPROCS=1", "COUNTERSIGN_GRACE=10s", "COUNTERSIGN_LOG_FORMAT=json", "COUNTERSIGN_LOG_LEVEL=warn"}
 
 // settings are those of each service: short times, so that what takes time
 // comes to pass within a run.
 var settings = map[string][]string{
 	"api": {"COUNTERSIGN_API_SWEEP_INTERVAL=1s"},
 	"worker": {"COUNTERSIGN_WORKER_LEASE=" + schedule.Lease.String(), "COUNTERSIGN_WORKER_POLL=700ms", "COUNTERSIGN_WORKER_SLOTS=16",
-		"COUNTERSIGN_ALLOW_TARGETS=127.0.0.0/8", "COUNTERSIGN_GRACE=10s"},
+		"COUNTERSIGN_ALLOW_TARGETS=127.0.0.0/8"},
 	"continuer": {"COUNTERSIGN_SWEEP_INTERVAL=700ms", "COUNTERSIGN_ALLOW_TARGETS=127.0.0.0/8"},
 }
 

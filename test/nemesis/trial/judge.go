@@ -57,7 +57,7 @@ func (t *trial) facts(ctx context.Context) (*check.Facts, error) {
 		return nil, err
 	}
 	return &check.Facts{Rows: all, Effects: effects, Requests: requests, Ops: t.history.Ops(), Faults: t.injector.Records(),
-		Lease: schedule.Lease, Begin: t.began}, nil
+		Stalls: t.stalls, Lease: schedule.Lease, Begin: t.began}, nil
 }
 
 // logs looks for what a program says only when it has a bug.

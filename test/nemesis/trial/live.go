@@ -75,6 +75,26 @@ func (t *trial) twice(ctx context.Context) (violated bool) {
 	return len(unsafe) > 0
 }
 
+// stall is how late the runner itself may be before it says that the machine
+// stood still: less than what a worker keeps of its lease.
+const stall = time.Second
+
+// feel notes when the machine had no time.
+func (t *trial) feel(ctx context.Context) {
+	for last := t.history.Now(); ; last = t.history.Now() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(50 * time.Millisecond):
+		}
+		if now := t.history.Now(); now-last > stall {
+			t.mu.Lock()
+			t.stalls = append(t.stalls, check.Stall{From: last, To: now})
+			t.mu.Unlock()
+		}
+	}
+}
+
 // tell prints a line about the load every few seconds.
 func (t *trial) tell(ctx context.Context) {
 	tick := time.NewTicker(5 * time.Second)
@@ -88,17 +108,7 @@ func (t *trial) tell(ctx context.Context) {
 		if t.history.Now() > t.Load+5*time.Second {
 			continue
 		}
-		ok, fail, unknown := 0, 0, 0
-		for _, op := range t.history.Ops() {
-			switch op.Result {
-			case history.OK:
-				ok++
-			case history.Fail:
-				fail++
-			default:
-				unknown++
-			}
-		}
+		n := t.history.Counts()
 		fired := 0
 		for _, r := range t.injector.Records() {
 			if r.Fired {
@@ -106,7 +116,7 @@ func (t *trial) tell(ctx context.Context) {
 			}
 		}
 		t.say("load", fmt.Sprintf("%d faults of %d, %d conversations, %d requests done, %d refused, %d unknown",
-			fired, len(t.plan), t.world.Conversations(), ok, fail, unknown))
+			fired, len(t.plan), t.world.Conversations(), n[history.OK], n[history.Fail], n[history.Unknown]))
 	}
 }
 

@@ -31,14 +31,15 @@ type trial struct {
 	redis    *projection.Watcher
 	plan     []schedule.Fault
 
-	mu    sync.Mutex
-	found []check.Violation
-	first time.Duration      // when the first was found
-	stop  context.CancelFunc // of the load
+	mu     sync.Mutex
+	found  []check.Violation
+	first  time.Duration // when the first was found
+	stalls []check.Stall
+	stop   context.CancelFunc // of the load
 }
 
 // startTime bounds a start.
-const startTime = 90 * time.Second
+const startTime = 2 * time.Minute
 
 // Run makes a run and gives its report. The error is of what kept it from
 // being one; violations are in the report.
@@ -98,6 +99,7 @@ func (t *trial) work(ctx context.Context) error {
 	watching.Go(func() { t.redis.Run(watch) })
 	watching.Go(func() { t.look(watch) })
 	watching.Go(func() { t.tell(watch) })
+	watching.Go(func() { t.feel(watch) })
 	all.Go(func() { t.world.Run(users, load) })
 	t.injector.Run(load, t.plan)
 	<-load.Done()

@@ -216,9 +216,3 @@ func (k *talk) glance(ctx context.Context) {
 		return err
 	})
 }
-
-// clearUp is what a person does about a turn of which nobody knows what
-// happened: it is ended.
-func (k *talk) clearUp(ctx context.Context, turn client.Turn) {
-	k.cancel(ctx, turn.ID)
-}
