@@ -35,7 +35,9 @@ func (t *trial) judge(ctx context.Context) (Report, error) {
 
 // compare does every check of a system at rest.
 func (t *trial) compare(ctx context.Context, facts *check.Facts) error {
-	t.verify(ctx, true)
+	if err := t.restful(ctx); err != nil {
+		return err
+	}
 	t.logs()
 	for _, v := range check.All(facts) {
 		t.violated(v)

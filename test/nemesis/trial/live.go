@@ -30,19 +30,35 @@ func (t *trial) look(ctx context.Context) {
 			t.violated(check.Violation{Invariant: "I8: a projection never goes back", Detail: back.String(), Tenant: back.Tenant, Topic: back.Topic})
 			return
 		}
-		if n%3 == 2 && t.twice(ctx) || n%6 == 5 && t.verify(ctx, false) {
+		if n%3 == 2 && t.twice(ctx) || n%6 == 5 && t.verified(ctx) {
 			return
 		}
 	}
 }
 
-// verify asks every invariant of the rows; a database that is away cannot be
-// asked now.
-func (t *trial) verify(ctx context.Context, atRest bool) (violated bool) {
-	found, err := t.site.Store.Verify(ctx, store.Scope{AtRest: atRest, Timeout: 20 * time.Second})
-	if err != nil {
-		return false
+// verified asks the rows for what must hold at any moment, and tells whether
+// something does not; a database that is away cannot be asked now.
+func (t *trial) verified(ctx context.Context) (violated bool) {
+	found, err := t.site.Store.Verify(ctx, store.Scope{Timeout: 20 * time.Second})
+	return err == nil && t.blame(found)
+}
+
+// restful asks the rows for what must hold at rest, until what follows a
+// commit within moments has followed the last one, too.
+func (t *trial) restful(ctx context.Context) error {
+	for until := time.Now().Add(settleTime); ; time.Sleep(200 * time.Millisecond) {
+		found, err := t.site.Store.Verify(ctx, store.Scope{AtRest: true, Timeout: 20 * time.Second})
+		if err != nil {
+			return fmt.Errorf("verify: %w", err)
+		}
+		if len(found) == 0 || time.Now().After(until) {
+			t.blame(found)
+			return nil
+		}
 	}
+}
+
+func (t *trial) blame(found []store.Violation) (violated bool) {
 	for _, v := range found {
 		t.violated(check.Violation{
 			Invariant: v.Invariant.Number + ": " + v.Invariant.Sentence, Detail: v.Invariant.Name + ": " + v.Detail,

@@ -117,7 +117,7 @@ func (t *trial) work(ctx context.Context) error {
 }
 
 // healTime bounds the healing: a Postgres that was killed recovers within it.
-const healTime = 45 * time.Second
+const healTime = 90 * time.Second
 
 func (t *trial) heal(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, healTime)
