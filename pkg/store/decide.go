@@ -147,7 +147,10 @@ func (d *decider) one(t *model.Turn, it decideItem) outcome[Decided] {
 	}
 	call := t.Asked(it.Approval)
 	if result == model.DecisionAlreadyApplied && same != nil && *it.unseen {
-		result = model.DecisionApplied
+		// It is the verdict, or was one of the answers before another's.
+		if result = model.DecisionRecorded; call.Approval.DecisionID == it.ID {
+			result = model.DecisionApplied
+		}
 	}
 	*it.unseen = *it.unseen || same == nil
 	if call.Approval.State == model.ApprovalRequested && result != "" {

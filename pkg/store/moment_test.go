@@ -52,3 +52,30 @@ func TestI5ACardIsOfOneMoment(t *testing.T) {
 		t.Errorf("only %d cards were read", cards)
 	}
 }
+
+// A decision whose commit was not known is answered as what it was: an answer
+// among those that the quorum needs is not the verdict, though another's is
+// given meanwhile.
+func TestI3ALateAnswerSaysWhatItWas(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	n := asking(putTool(t, s, "delete_file", model.EffectUnsafe), "call_1")
+	n.Call.Approval.Rule.Quorum = 2
+	call := register(t, s, registration("late", n)).Turn.Calls[0]
+	bob, eve := verdict(call, true, "bob"), verdict(call, false, "eve")
+	for _, d := range []model.Decision{bob, eve} {
+		if _, err := s.Decide(t.Context(), tenant, d); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		model.Decision
+		want model.DecisionResult
+	}{{bob, model.DecisionRecorded}, {eve, model.DecisionApplied}} {
+		unseen := true // by an earlier try of the same request, whose answer was lost
+		out, err := s.decideAll(t.Context(), tenant, []decideItem{{Decision: c.Decision, unseen: &unseen}})
+		if err != nil || out[0].err != nil || out[0].value.Result != c.want {
+			t.Errorf("%s is told %q (%v, %v), want %q", c.By.Subject, out[0].value.Result, err, out[0].err, c.want)
+		}
+	}
+}
