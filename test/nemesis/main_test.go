@@ -45,7 +45,7 @@ func TestABugThatIsThereIsFound(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v\n%s", err, &out)
 		}
-		if len(report.Violations) == 0 {
+		if !b.foundIn(report) {
 			t.Errorf("it was not found\n%s", &out)
 		}
 		return

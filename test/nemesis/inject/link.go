@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/countersign/countersign/test/nemesis/proxy"
@@ -27,8 +28,13 @@ func (i *Injector) link(ctx context.Context, f schedule.Fault) (string, error) {
 	if link == nil {
 		return "", errors.New("there is no such link")
 	}
-	before := link.Counts()
-	if err := link.Set(faults[f.Kind]); err != nil {
+	before, wrong := link.Counts(), faults[f.Kind]
+	if f.Kind == schedule.Delay && strings.HasSuffix(f.Target, ">redis") {
+		// Within the time for which Redis is waited for: what is late there
+		// arrives, behind what the other node sent later.
+		wrong = proxy.Faults{Latency: 40 * time.Millisecond}
+	}
+	if err := link.Set(wrong); err != nil {
 		return "", err
 	}
 	if f.Kind == schedule.Cut {

@@ -11,7 +11,7 @@ import (
 )
 
 // every is how often Redis is looked at.
-const every = 100 * time.Millisecond
+const every = 25 * time.Millisecond
 
 // Watcher looks at Redis all the time.
 type Watcher struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/countersign/countersign/test/nemesis/ledger"
 	"github.com/countersign/countersign/test/nemesis/projection"
 	"github.com/countersign/countersign/test/nemesis/rows"
+	"github.com/countersign/countersign/test/nemesis/schedule"
 )
 
 // look asks the rows and Redis again and again for what must hold at any
@@ -177,12 +178,23 @@ func (t *trial) rest(ctx context.Context, enough context.CancelFunc, users *sync
 	return nil
 }
 
-// settleTime is how long streams may be behind the rows at rest, and entryTime
-// how long an entry of Redis that nobody heard of may live.
+// settleTime is how long what follows a commit may take at rest, and
+// unheardTime how long an entry lives whose topic's signal nobody heard.
 const (
-	settleTime = 10 * time.Second
-	entryTime  = 62 * time.Second
+	settleTime  = 10 * time.Second
+	unheardTime = 62 * time.Second
 )
+
+// entryTime is how long Redis may differ from the rows at rest. Only where a
+// fault may have lost a signal is it as long as entries live.
+func (t *trial) entryTime() time.Duration {
+	for _, r := range t.injector.Records() {
+		if r.Kind != schedule.Delay {
+			return unheardTime
+		}
+	}
+	return settleTime
+}
 
 // projections compares what windows and Redis show with the rows.
 func (t *trial) projections(ctx context.Context, topics []rows.Topic) error {
@@ -210,7 +222,7 @@ func (t *trial) projections(ctx context.Context, topics []rows.Topic) error {
 			time.Sleep(100 * time.Millisecond)
 		}
 	}
-	until = time.Now().Add(entryTime)
+	until = time.Now().Add(t.entryTime())
 	for {
 		differs, err := projection.Differs(t.site.RedisAddress(), topics)
 		if err != nil || differs == "" {

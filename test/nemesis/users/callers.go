@@ -60,12 +60,15 @@ func (k *talk) perform(ctx context.Context, r *rand.Rand, process string, call c
 	if time.Now().After(claim.LeaseUntil.Add(-time.Second)) {
 		return // it was given long ago; somebody else may have it
 	}
+	if r.IntN(3) == 0 { // it takes its time
+		pause(ctx, time.Duration(r.IntN(1500))*time.Millisecond)
+	}
 	k.effect(ctx, call, claim, &result)
 	switch r.IntN(10) {
 	case 0:
 		return
 	case 1, 2:
-		pause(ctx, schedule.Lease+time.Duration(r.IntN(2000))*time.Millisecond)
+		pause(ctx, schedule.Lease+time.Duration(1000+r.IntN(2500))*time.Millisecond)
 	}
 	op := history.Op{Process: process, Kind: history.Report, Topic: k.topic, Call: call.ID, Fence: claim.Fence, Output: string(result.Output)}
 	_, _ = k.insist(ctx, r, k.t, op, func(ctx context.Context, c *client.Client, _ *history.Op) error {

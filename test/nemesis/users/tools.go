@@ -28,7 +28,7 @@ var toolKinds = []toolKind{
 	{"two_w", "unsafe", false, 3},  // asks two people
 	{"auto_w", "unsafe", false, 2}, // allowed by policy
 	{"never_w", "unsafe", false, 1},
-	{"idem_c", "idempotent", true, 2},
+	{"idem_c", "idempotent", true, 4},
 	{"unsafe_c", "unsafe", true, 2},
 }
 
