@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -16,6 +17,7 @@ type Prepared struct {
 	Turn       model.TurnID
 	Topic      model.TopicID
 	Input      []byte
+	Waited     time.Duration        // since it was queued, by the database's clock
 	Definition model.ToolDefinition // the tool's as it is now; the call runs only if its hash is the call's own
 	Current    []byte               // that hash; nil when the tool is gone
 	Secrets    model.ToolSecrets
@@ -63,7 +65,8 @@ func ofCalls(column string) string {
 }
 
 const selectPreparedCalls = `
-	select ` + callColumns + `, topic_id, input
+	select ` + callColumns + `, topic_id, input,
+	       coalesce(extract(epoch from clock_timestamp() - queued_at), 0)::float8
 	  from calls
 	 where tenant_id = $1 and call_id = any($2::uuid[])`
 
@@ -92,10 +95,12 @@ type currentTool struct{ hash, secrets, definition []byte }
 func (p *preparer) scanCalls(rows pgx.Rows) error {
 	for rows.Next() {
 		var one Prepared
+		var seconds float64
 		var err error
-		if one.Call, one.Turn, err = scanCall(rows, &one.Topic, &one.Input); err != nil {
+		if one.Call, one.Turn, err = scanCall(rows, &one.Topic, &one.Input, &seconds); err != nil {
 			return err
 		}
+		one.Waited = time.Duration(seconds * float64(time.Second))
 		p.calls[one.Call.ID] = &one
 	}
 	return rows.Err()

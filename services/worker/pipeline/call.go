@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -45,8 +46,17 @@ func isLater(err error) (time.Duration, bool) {
 }
 
 // call takes one call from its row to its committed result. nil means that
-// the hint is done with: the call was run, stopped, or is somebody else's.
-func (w *Worker) call(tenant model.TenantID, id model.CallID, traceparent string) error {
+// the hint is done with: the call was run, stopped, or is somebody else's. One
+// call that makes us panic must not end the others, nor every worker that is
+// hinted at it: it is given back, and what it had claimed is lost with its
+// lease.
+func (w *Worker) call(tenant model.TenantID, id model.CallID, traceparent string) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.Error("a call made the worker panic", "call", id, "panic", r, "stack", string(debug.Stack()))
+			err = &later{after: 5 * time.Second, why: errPanicked}
+		}
+	}()
 	// Detached from whatever stops the intake: work that has begun is finished.
 	ctx := step.Under(context.Background(), traceparent)
 	p, err := w.read(ctx, tenant, id)
@@ -102,21 +112,35 @@ func (w *Worker) prepare(ctx context.Context, tenant model.TenantID, p store.Pre
 	ctx, at := w.steps.Begin(ctx, "prepare")
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
-	runner, err := w.tools.Runner(p)
-	var ready tool.Ready
-	if err == nil {
-		ready, err = runner.Prepare(ctx)
-	}
+	ready, err := w.connect(ctx, p)
 	at.End(err)
 	switch {
 	case err == nil:
 		return ready, nil
-	case errors.Is(err, tool.ErrForGood), time.Since(p.Call.QueuedAt) > prepareFor:
+	case errors.Is(err, tool.ErrForGood), p.Waited > prepareFor:
 		text := fmt.Sprintf("The tool could not be prepared: %v. It did not run.", err)
 		return nil, w.store.StopQueued(context.WithoutCancel(ctx), tenant, p.Call.ID, text)
 	}
 	w.log.InfoContext(ctx, "a tool could not be prepared, it is tried again", "call", p.Call.ID, "tool", p.Call.Tool.Name, "err", err)
 	return nil, &later{after: 5 * time.Second, why: err}
+}
+
+var errPanicked = errors.New("the tool's executor panicked")
+
+// connect is the executor's part of the preparation. One that panics may have
+// met something that passes; if not, the call's time for preparation ends.
+func (w *Worker) connect(ctx context.Context, p store.Prepared) (ready tool.Ready, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			w.log.ErrorContext(ctx, "a tool's executor panicked", "call", p.Call.ID, "panic", r)
+			ready, err = nil, errPanicked
+		}
+	}()
+	runner, err := w.tools.Runner(p)
+	if err != nil {
+		return nil, err
+	}
+	return runner.Prepare(ctx)
 }
 
 func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store.Prepared, ready tool.Ready) error {
@@ -132,7 +156,8 @@ func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store
 	if err != nil && !(bugs.NoClaim && errors.Is(err, model.ErrNotClaimable)) {
 		return notClaimed(err)
 	}
-	w.meters.waited(ctx, time.Since(p.Call.QueuedAt))
+	// Both by the database's clock, as is every time of a row.
+	w.meters.waited(ctx, claimed.Call.LeaseUntil.Add(-w.o.Lease).Sub(claimed.Call.QueuedAt))
 	run := &ownedRun{tenant: tenant, call: p.Call.ID, fence: claimed.Call.Fence, token: token,
 		once: p.Call.Tool.Effect == model.EffectUnsafe, until: begin.Add(w.o.Lease)}
 	w.owned.add(run)
@@ -226,36 +251,4 @@ func (w *Worker) protect(ctx context.Context, ready tool.Ready, c tool.Call) (re
 		return model.Result{Kind: model.ResultUnknown, Text: lost.Error()}
 	}
 	return result
-}
-
-// finish commits the result. While the database is away it tries again until
-// the lease has run out; then the sweep has judged the attempt by its effect,
-// and what the result would still change is accepted at most as a late one.
-func (w *Worker) finish(ctx context.Context, tenant model.TenantID, call model.CallID, run *ownedRun, r model.Result) error {
-	ctx, at := w.steps.Begin(context.WithoutCancel(ctx), "finish")
-	for {
-		attempt, cancel := context.WithTimeout(ctx, commitTimeout)
-		_, err := w.store.Finish(attempt, tenant, call, run.fence, run.token, r)
-		cancel()
-		if err == nil || !retryable(err) || run.left() < -w.o.Lease || w.hard.Err() != nil {
-			at.End(err)
-			return w.finished(ctx, call, err)
-		}
-		w.log.WarnContext(ctx, "a result could not be committed, it is tried again", "call", call, "err", err)
-		time.Sleep(time.Second)
-	}
-}
-
-func retryable(err error) bool {
-	return !errors.Is(err, model.ErrFenceLost) && !errors.Is(err, model.ErrNotFound) && !errors.Is(err, model.ErrResultConflict) &&
-		!errors.Is(err, model.ErrIllegalTransition)
-}
-
-// finished: an attempt that was taken away is no fault of this hint.
-func (w *Worker) finished(ctx context.Context, call model.CallID, err error) error {
-	if errors.Is(err, model.ErrFenceLost) {
-		w.log.WarnContext(ctx, "the attempt was taken away before its result", "call", call)
-		return nil
-	}
-	return err
 }
