@@ -40,6 +40,8 @@ type PostgresOptions struct {
 	// Settings are passed as "-c name=value". Without any, Postgres's own
 	// defaults hold: fsync is on.
 	Settings map[string]string
+	// Env is added to the server's environment, KEY=VALUE.
+	Env []string
 	// Log receives the server's log; nil drops it.
 	Log io.Writer
 }
@@ -163,7 +165,7 @@ func (p *Postgres) command(port int) *exec.Cmd {
 		args = append(args, "-c", name+"="+p.options.Settings[name])
 	}
 	cmd := exec.Command(filepath.Join(p.installed.bin, "postgres"), args...)
-	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.data, postgresEnv(), p.account.attr()
+	cmd.Dir, cmd.Env, cmd.SysProcAttr = p.data, append(postgresEnv(), p.options.Env...), p.account.attr()
 	return cmd
 }
 

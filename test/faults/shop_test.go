@@ -116,17 +116,6 @@ func (s *shop) requests(call string) (of []did.Request) {
 	return of
 }
 
-// came waits until n requests of a call came to the tool.
-func (s *shop) came(call string, n int) {
-	s.T.Helper()
-	testcluster.Eventually(s.T, fmt.Sprintf("request %d comes to the tool", n), func(context.Context) error {
-		if got := len(s.requests(call)); got < n {
-			return fmt.Errorf("%d came", got)
-		}
-		return nil
-	})
-}
-
 // took waits until the tool did n effects of a call, and no more.
 func (s *shop) took(call string, n int) {
 	s.T.Helper()

@@ -1,8 +1,6 @@
 package faults
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"syscall"
 	"testing"
@@ -51,19 +49,13 @@ func TestFault18AWorkerSleepsBetweenItsClaimAndItsFirstByte(t *testing.T) {
 // claimed it and was not told. What is returned lets it go on.
 func (s *shop) sleepsOnItsClaim(network *proxy.Proxy, tool string) (call string, goOn func()) {
 	s.T.Helper()
-	ctx := s.T.Context()
 	s.Workers[0].Signal(syscall.SIGSTOP)
 	call = s.order("sleeps-"+tool, tool, `{}`).ID
-	// A claim has read all it needs when it waits to write the call's row.
-	lock, err := s.Rows().BeginTx(ctx, nil)
-	must(s.T, err)
-	defer func() { _ = lock.Rollback() }()
-	_, err = lock.ExecContext(ctx, `select 1 from calls where call_id = $1 for no key update`, call)
-	must(s.T, err)
+	lock := s.locks(call)
 	s.Workers[0].Signal(syscall.SIGCONT)
-	testcluster.Eventually(s.T, "the claim waits to be written", s.waiting)
+	s.isWaitedFor(lock) // by the claim, which has read all it needs
 	breaks(s.T, network, proxy.Faults{LoseDown: true})
-	must(s.T, lock.Rollback())
+	must(s.T, lock.tx.Rollback())
 	s.rowIs(call, "started")
 	s.Workers[0].Signal(syscall.SIGSTOP)
 	return call, func() {
@@ -73,17 +65,6 @@ func (s *shop) sleepsOnItsClaim(network *proxy.Proxy, tool string) (call string,
 		must(s.T, network.Heal())
 		s.Workers[0].Signal(syscall.SIGCONT)
 	}
-}
-
-// waiting tells whether a backend of a service waits for a lock.
-func (s *shop) waiting(ctx context.Context) error {
-	n, err := testcluster.One[int](ctx, s.Deployment, `
-		select count(*) from pg_stat_activity
-		 where datname = current_database() and application_name = 'countersign' and wait_event_type = 'Lock'`)
-	if err == nil && n == 0 {
-		err = errors.New("none does")
-	}
-	return err
 }
 
 // A worker is stopped beyond its lease while the tool runs (19). A keyed tool

@@ -40,7 +40,7 @@ type Deployment struct {
 var programs sync.Map
 
 // Built is the folder of the services, built with build tags, and of the
-// example of a tool server.
+// example of a tool server and the tool of test/nemesis.
 func Built(t *testing.T, tags ...string) string {
 	t.Helper()
 	build, _ := programs.LoadOrStore(strings.Join(tags, ","), sync.OnceValues(func() (string, error) {
@@ -48,7 +48,7 @@ func Built(t *testing.T, tags ...string) string {
 		if err != nil {
 			return "", err
 		}
-		return dir, cluster.Build(context.WithoutCancel(t.Context()), dir, tags, "./examples/workspace")
+		return dir, cluster.Build(context.WithoutCancel(t.Context()), dir, tags, "./examples/workspace", "./test/nemesis/toolserver")
 	}))
 	dir, err := build.(func() (string, error))()
 	must(t, err)
