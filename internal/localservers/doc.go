@@ -1,6 +1,7 @@
 // Package localservers runs the three real servers on this machine, for
 // "countersign dev" and for tests: Postgres and Redis as child processes,
-// NATS inside this process.
+// NATS inside this process. For tests that pause or kill it, NATS also runs
+// as a process.
 //
 // It promises:
 //

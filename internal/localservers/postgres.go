@@ -50,6 +50,7 @@ type PostgresOptions struct {
 // [Postgres.Close] or [Postgres.Kill]. Its methods are not for concurrent use.
 type Postgres struct {
 	options   PostgresOptions
+	primary   *Postgres // of which this was made as a standby, or nil
 	data      string
 	installed installation
 	account   *account

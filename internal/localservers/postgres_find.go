@@ -67,7 +67,10 @@ func installationOf(all []installation, version, data string) (installation, err
 func installations() []installation {
 	var all []installation
 	if initdb, err := exec.LookPath("initdb"); err == nil {
-		all = append(all, atFolder(filepath.Dir(initdb))...)
+		// Where PATH has links, the other programs are beside what they name.
+		if initdb, err = filepath.EvalSymlinks(initdb); err == nil {
+			all = append(all, atFolder(filepath.Dir(initdb))...)
+		}
 	}
 	var rest []installation
 	for _, pattern := range postgresFolders {

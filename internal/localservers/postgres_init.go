@@ -27,7 +27,11 @@ func (p *Postgres) initialize(ctx context.Context) error {
 	if err := p.account.own(unfinished); err != nil {
 		return err
 	}
-	if err := p.initdb(ctx, unfinished); err != nil {
+	fill := p.initdb
+	if p.primary != nil {
+		fill = p.copyPrimary
+	}
+	if err := fill(ctx, unfinished); err != nil {
 		return err
 	}
 	return os.Rename(unfinished, p.data)

@@ -48,7 +48,7 @@ func (p *Postgres) makeDatabase(ctx context.Context, port int) error {
 	}
 	_, err = conn.Exec(ctx, "CREATE DATABASE "+postgresDatabase)
 	var failed *pgconn.PgError
-	if errors.As(err, &failed) && failed.Code == "42P04" { // it exists
+	if errors.As(err, &failed) && (failed.Code == "42P04" || failed.Code == "25006") { // it exists, or comes from the primary
 		return nil
 	}
 	return err

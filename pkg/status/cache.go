@@ -28,6 +28,10 @@ type Entry struct {
 	// ReadAt is when the reading of the row began. [Cache.Put] needs it;
 	// [Cache.Get] leaves it zero.
 	ReadAt time.Time
+	// Epoch is that of the database in which the row was read. After a
+	// failover a version may stand for something else, or be ahead of all
+	// that will come for a while: entries of another epoch are not looked at.
+	Epoch string
 }
 
 // ErrDown says that Redis is not asked now, because it did not answer a
@@ -41,6 +45,7 @@ type Cache struct {
 	entries metric.Int64Counter
 	breaker *gobreaker.CircuitBreaker[struct{}]
 	timeout time.Duration // of one call
+	epoch   func() string
 	probing atomic.Bool
 	probes  sync.WaitGroup
 }
@@ -70,7 +75,7 @@ func New(url string, log *slog.Logger, opts ...Option) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{client: client, log: log.With("component", "status"), entries: entries, timeout: o.call}
+	c := &Cache{client: client, log: log.With("component", "status"), entries: entries, timeout: o.call, epoch: o.epoch}
 	c.breaker = c.newBreaker()
 	return c, nil
 }

@@ -163,7 +163,7 @@ func TestEntriesExpireSpreadOverHalfAMinute(t *testing.T) {
 	for i := range 20 {
 		topic := model.TopicID(fmt.Sprint(i))
 		c.put(t, entry(tenant, topic, 1))
-		ttl, err := c.raw.PTTL(t.Context(), keyOf(identity(tenant, topic))).Result()
+		ttl, err := c.raw.PTTL(t.Context(), keyOf("", identity(tenant, topic))).Result()
 		if err != nil || ttl < 25*time.Second || ttl > mostTTL {
 			t.Fatalf("lives for %v: %v", ttl, err)
 		}

@@ -1,6 +1,6 @@
 // Package status is Redis: the projection of topic statuses.
 //
-// It owns the keys ts:<tenant>:<topic> and is the only package that imports
+// It owns the keys ts:[<epoch>:]<tenant>:<topic> and is the only package that imports
 // go-redis. It imports pkg/model for ids and the OpenTelemetry API for
 // counters; nothing else of ours.
 //
@@ -26,6 +26,10 @@
 // since a deleted key has forgotten what it must not accept. After a flush
 // nothing is remembered; against that an entry that was read more than a
 // second ago is not stored.
+//
+// A failover of the database to a standby that lagged behind takes versions
+// back. So keys carry the database's epoch: what was read before it is not
+// found any more, and expires.
 //
 // # Why nothing found in Redis is believed
 //

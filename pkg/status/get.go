@@ -28,7 +28,8 @@ func (c *Cache) Get(ctx context.Context, tenant model.TenantID, topics []model.T
 	if len(topics) == 0 {
 		return found, nil
 	}
-	values, ends, err := c.fetch(ctx, tenant, topics)
+	epoch := c.epoch()
+	values, ends, err := c.fetch(ctx, epoch, tenant, topics)
 	if err != nil {
 		c.count(len(topics), "failed")
 		return nil, fmt.Errorf("read %d topic statuses: %w", len(topics), err)
@@ -41,8 +42,9 @@ func (c *Cache) Get(ctx context.Context, tenant model.TenantID, topics []model.T
 		}
 		switch {
 		case err != nil:
-			poison = append(poison, scriptCall{keyOf(identity(tenant, topic)), seen(values[i])})
+			poison = append(poison, scriptCall{keyOf(epoch, identity(tenant, topic)), seen(values[i])})
 		case known:
+			entry.Epoch = epoch
 			found[topic] = entry
 		}
 	}
@@ -58,12 +60,12 @@ const forever = -1
 
 // fetch reads the values, and how long each lives; a key of another type is an
 // answer like any other.
-func (c *Cache) fetch(ctx context.Context, tenant model.TenantID, topics []model.TopicID) ([]*redis.SliceCmd, []*redis.DurationCmd, error) {
+func (c *Cache) fetch(ctx context.Context, epoch string, tenant model.TenantID, topics []model.TopicID) ([]*redis.SliceCmd, []*redis.DurationCmd, error) {
 	values, ends := make([]*redis.SliceCmd, len(topics)), make([]*redis.DurationCmd, len(topics))
 	err := c.guard(ctx, func(ctx context.Context) error {
 		pipe := c.client.Pipeline()
 		for i, topic := range topics {
-			key := keyOf(identity(tenant, topic))
+			key := keyOf(epoch, identity(tenant, topic))
 			values[i], ends[i] = pipe.HMGet(ctx, key, "v", "id", "body"), pipe.PTTL(ctx, key)
 		}
 		_, err := pipe.Exec(ctx)

@@ -14,4 +14,10 @@ func identity(tenant model.TenantID, topic model.TopicID) string {
 	return url.QueryEscape(string(tenant)) + ":" + url.QueryEscape(string(topic))
 }
 
-func keyOf(identity string) string { return "ts:" + identity }
+// keyOf names an entry within an epoch of the database; "" is an epoch, too.
+func keyOf(epoch, identity string) string {
+	if epoch == "" {
+		return "ts:" + identity
+	}
+	return "ts:" + epoch + ":" + identity
+}

@@ -21,6 +21,7 @@ type options struct {
 	// server answers within a millisecond, and Postgres, where callers go
 	// instead, within ten. Tests that are not about time wait longer.
 	io, call time.Duration
+	epoch    func() string
 }
 
 func defaultOptions() options {
@@ -28,11 +29,16 @@ func defaultOptions() options {
 		meter: otel.Meter("github.com/countersign/countersign/pkg/status"),
 		io:    100 * time.Millisecond,
 		call:  200 * time.Millisecond,
+		epoch: func() string { return "" },
 	}
 }
 
 // WithMeter sets where the counters go; the global meter otherwise.
 func WithMeter(meter metric.Meter) Option { return func(o *options) { o.meter = meter } }
+
+// WithEpoch sets where the database's present epoch is asked for: letters and
+// digits, and "" where there is none.
+func WithEpoch(epoch func() string) Option { return func(o *options) { o.epoch = epoch } }
 
 // poolSize bounds the connections to one server.
 const poolSize = 16

@@ -51,7 +51,7 @@ func TestPoisonIsAMissAndGoesAway(t *testing.T) {
 	for name, poison := range poisons() {
 		id := identity(tenant, "t")
 		for range 2 {
-			if err := poison(t.Context(), c.raw, keyOf(id), id); err != nil {
+			if err := poison(t.Context(), c.raw, keyOf("", id), id); err != nil {
 				t.Fatal(err)
 			}
 			before := c.counts.get("poisoned")
@@ -61,7 +61,7 @@ func TestPoisonIsAMissAndGoesAway(t *testing.T) {
 			if c.counts.get("poisoned") != before+1 {
 				t.Errorf("%s: not counted", name)
 			}
-			if n, err := c.raw.Exists(t.Context(), keyOf(id)).Result(); err != nil || n != 0 {
+			if n, err := c.raw.Exists(t.Context(), keyOf("", id)).Result(); err != nil || n != 0 {
 				t.Errorf("%s: still there, %v", name, err)
 			}
 		}
@@ -78,10 +78,10 @@ func TestPoisonIsOverwritten(t *testing.T) {
 		return raw.HSet(ctx, key, "v", 99, "id", id, "body", `{}`).Err()
 	}
 	for name, poison := range all {
-		if err := c.raw.Del(t.Context(), keyOf(id)).Err(); err != nil {
+		if err := c.raw.Del(t.Context(), keyOf("", id)).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if err := poison(t.Context(), c.raw, keyOf(id), id); err != nil {
+		if err := poison(t.Context(), c.raw, keyOf("", id), id); err != nil {
 			t.Fatal(err)
 		}
 		c.put(t, entry(tenant, "t", 3))
@@ -96,7 +96,7 @@ func TestABodyThatIsNotJSONIsAMissAndGoesAway(t *testing.T) {
 	c := open(t, testservers.Redis(t), patient)
 	tenant := newTenant()
 	id := identity(tenant, "t")
-	if err := c.raw.HSet(t.Context(), keyOf(id), "v", 99, "id", id, "body", `{"cut`).Err(); err != nil {
+	if err := c.raw.HSet(t.Context(), keyOf("", id), "v", 99, "id", id, "body", `{"cut`).Err(); err != nil {
 		t.Fatal(err)
 	}
 	if got := c.version(t, tenant, "t"); got != 0 || c.counts.get("poisoned") != 1 {
@@ -136,7 +136,7 @@ func TestScrubbingSparesWhatWasStoredMeanwhile(t *testing.T) {
 	c := open(t, testservers.Redis(t), patient)
 	tenant := newTenant()
 	c.put(t, entry(tenant, "t", 3))
-	c.remove(t.Context(), []scriptCall{{keyOf(identity(tenant, "t")), []any{"99", "b:t", "{}"}}})
+	c.remove(t.Context(), []scriptCall{{keyOf("", identity(tenant, "t")), []any{"99", "b:t", "{}"}}})
 	if got := c.version(t, tenant, "t"); got != 3 {
 		t.Errorf("version %d, want 3", got)
 	}

@@ -109,7 +109,7 @@ func (c *Cache) store(ctx context.Context, entries []Entry) error {
 	for i, e := range entries {
 		id := identity(e.Tenant, e.Topic)
 		ttl := leastTTL + rand.N(mostTTL-leastTTL)
-		calls[i] = scriptCall{keyOf(id), []any{e.Version, id, e.Body, ttl.Milliseconds()}}
+		calls[i] = scriptCall{keyOf(e.Epoch, id), []any{e.Version, id, e.Body, ttl.Milliseconds()}}
 	}
 	script := setIfNewer
 	if bugs.SetCache {

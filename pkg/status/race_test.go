@@ -60,7 +60,7 @@ func TestConcurrentFillsAndInvalidationsEndAtTheNewest(t *testing.T) {
 		if got := c.version(t, tenant, "t"); got != 20 {
 			t.Fatalf("ended at version %d, want 20", got)
 		}
-		if err := c.raw.Del(t.Context(), keyOf(identity(tenant, "t"))).Err(); err != nil {
+		if err := c.raw.Del(t.Context(), keyOf("", identity(tenant, "t"))).Err(); err != nil {
 			t.Fatal(err)
 		}
 	}

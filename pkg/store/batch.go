@@ -3,11 +3,10 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
-
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/metric"
 
 	"github.com/countersign/countersign/internal/bugs"
 	"github.com/countersign/countersign/pkg/model"
@@ -23,6 +22,10 @@ const (
 	// retryFor is how long an item is tried by itself after its batch failed;
 	// beyond it the caller is told to come again.
 	retryFor = 8 * time.Second
+	// queueFor is how long an item waits for the commits before it. While the
+	// database hangs they take all of their time, and whoever would wait
+	// longer is told to come again: nothing was done for him yet.
+	queueFor = 5 * time.Second
 	// itemRetries bounds the tries of one item where they fail fast.
 	itemRetries = 5
 )
@@ -36,7 +39,7 @@ type batcher[In, Out any] struct {
 	metrics metrics
 
 	mu      sync.Mutex
-	queue   []waiting[In, Out]
+	queue   []*waiting[In, Out]
 	running bool
 	closed  bool
 	idle    sync.WaitGroup
@@ -62,9 +65,10 @@ func newBatcher[In, Out any](
 }
 
 // submit queues an item and waits for its outcome. When ctx ends first, the
-// item still goes its way, and the caller does not know its outcome.
+// item still goes its way, and the caller does not know its outcome. An item
+// whose turn does not come is [model.ErrUnavailable] and was not done.
 func (b *batcher[In, Out]) submit(ctx context.Context, tenant model.TenantID, item In) (Out, error) {
-	w := waiting[In, Out]{tenant, item, make(chan outcome[Out], 1)}
+	w := &waiting[In, Out]{tenant, item, make(chan outcome[Out], 1)}
 	b.mu.Lock()
 	if b.closed {
 		b.mu.Unlock()
@@ -78,13 +82,34 @@ func (b *batcher[In, Out]) submit(ctx context.Context, tenant model.TenantID, it
 		go b.drain()
 	}
 	b.mu.Unlock()
-	select {
-	case o := <-w.done:
-		return o.value, o.err
-	case <-ctx.Done():
-		var none Out
-		return none, context.Cause(ctx)
+	impatient := time.NewTimer(queueFor)
+	defer impatient.Stop()
+	for {
+		select {
+		case o := <-w.done:
+			return o.value, o.err
+		case <-impatient.C:
+			if b.withdraw(w) {
+				var none Out
+				return none, fmt.Errorf("%w: the %s commits before this one take too long", model.ErrUnavailable, b.name)
+			}
+		case <-ctx.Done():
+			var none Out
+			return none, context.Cause(ctx)
+		}
 	}
+}
+
+// withdraw takes an item back that is still queued.
+func (b *batcher[In, Out]) withdraw(w *waiting[In, Out]) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	i := slices.Index(b.queue, w)
+	if i < 0 {
+		return false
+	}
+	b.queue = slices.Delete(b.queue, i, i+1)
+	return true
 }
 
 func (b *batcher[In, Out]) drain() {
@@ -99,14 +124,14 @@ func (b *batcher[In, Out]) drain() {
 }
 
 // take removes the next batch: the items of the first one's tenant.
-func (b *batcher[In, Out]) take() []waiting[In, Out] {
+func (b *batcher[In, Out]) take() []*waiting[In, Out] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) == 0 {
 		b.running = false
 		return nil
 	}
-	var batch, rest []waiting[In, Out]
+	var batch, rest []*waiting[In, Out]
 	tenant := b.queue[0].tenant
 	for _, w := range b.queue {
 		if w.tenant == tenant && len(batch) < maxBatch {
@@ -122,7 +147,7 @@ func (b *batcher[In, Out]) take() []waiting[In, Out] {
 // run commits a batch. Should the transaction itself fail, each item is asked
 // again by itself, so that nobody suffers for a neighbour: an item that was
 // committed after all recognizes its own token.
-func (b *batcher[In, Out]) run(batch []waiting[In, Out]) {
+func (b *batcher[In, Out]) run(batch []*waiting[In, Out]) {
 	begin := time.Now()
 	out, err := b.attempt(batch)
 	for i, w := range batch {
@@ -137,13 +162,13 @@ func (b *batcher[In, Out]) run(batch []waiting[In, Out]) {
 // alone tries an item that failed with err again, as long as that can help
 // and somebody can be expected to wait. Where the error may be a neighbour's,
 // it is tried whatever the error.
-func (b *batcher[In, Out]) alone(w waiting[In, Out], err error, begin time.Time, neighbours bool) outcome[Out] {
+func (b *batcher[In, Out]) alone(w *waiting[In, Out], err error, begin time.Time, neighbours bool) outcome[Out] {
 	for n := 0; n < itemRetries && !bugs.LostCommit && (neighbours || transient(err)) && time.Since(begin) < retryFor; n++ {
 		if !neighbours {
 			pause(n)
 		}
 		var out []outcome[Out]
-		if out, err = b.attempt([]waiting[In, Out]{w}); err == nil {
+		if out, err = b.attempt([]*waiting[In, Out]{w}); err == nil {
 			return out[0]
 		}
 		neighbours = false
@@ -151,7 +176,7 @@ func (b *batcher[In, Out]) alone(w waiting[In, Out], err error, begin time.Time,
 	return outcome[Out]{err: unavailable(err)}
 }
 
-func (b *batcher[In, Out]) attempt(batch []waiting[In, Out]) ([]outcome[Out], error) {
+func (b *batcher[In, Out]) attempt(batch []*waiting[In, Out]) ([]outcome[Out], error) {
 	ctx := context.Background()
 	items := make([]In, len(batch))
 	for i, w := range batch {
@@ -172,36 +197,4 @@ func (b *batcher[In, Out]) close() {
 	b.closed = true
 	b.mu.Unlock()
 	b.idle.Wait()
-}
-
-// metrics are the histograms of the batched transactions.
-type metrics struct {
-	size     metric.Int64Histogram
-	duration metric.Float64Histogram
-	failures metric.Int64Counter
-}
-
-func newMetrics(m metric.Meter) metrics {
-	if m == nil {
-		return metrics{}
-	}
-	var out metrics
-	out.size, _ = m.Int64Histogram("countersign.store.batch.size", metric.WithDescription("Items of one commit"))
-	out.duration, _ = m.Float64Histogram("countersign.store.transaction.duration", metric.WithUnit("s"),
-		metric.WithDescription("Time of one batched transaction"))
-	out.failures, _ = m.Int64Counter("countersign.store.transaction.failures",
-		metric.WithDescription("Batched transactions that failed as a whole and were retried item by item"))
-	return out
-}
-
-func (m metrics) batch(ctx context.Context, name string, size int, took time.Duration, err error) {
-	if m.size == nil {
-		return
-	}
-	attrs := metric.WithAttributes(attribute.String("transaction", name))
-	m.size.Record(ctx, int64(size), attrs)
-	m.duration.Record(ctx, took.Seconds(), attrs)
-	if err != nil {
-		m.failures.Add(ctx, 1, attrs)
-	}
 }

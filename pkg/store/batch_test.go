@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -138,4 +139,34 @@ func queued(t *testing.T, b *batcher[int, int], n int) {
 		}
 	}
 	t.Fatalf("%d items never queued up", n)
+}
+
+// Whoever waits behind commits that hang is told to come again before his own
+// is begun, and nothing is done for him (fault 50).
+func TestNobodyWaitsForEverBehindCommitsThatHang(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		var done []int
+		b := newBatcher("test", metrics{}, func(_ context.Context, _ model.TenantID, items []int) ([]outcome[int], error) {
+			done = append(done, items...)
+			<-release
+			return echo(items), nil
+		})
+		first := make(chan error, 1)
+		go func() { _, err := b.submit(t.Context(), "a", 1); first <- err }()
+		synctest.Wait()
+		begin := time.Now()
+		if _, err := b.submit(t.Context(), "b", 2); !errors.Is(err, model.ErrUnavailable) || time.Since(begin) != queueFor {
+			t.Errorf("after %s: %v", time.Since(begin), err)
+		}
+		close(release)
+		if err := <-first; err != nil {
+			t.Errorf("the first: %v", err)
+		}
+		b.close()
+		if !slices.Equal(done, []int{1}) {
+			t.Errorf("done: %v", done)
+		}
+	})
 }

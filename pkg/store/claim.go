@@ -38,8 +38,11 @@ func (s *Store) claimAll(ctx context.Context, tenant model.TenantID, items []cla
 		}
 		out = c.judge()
 		changed, err := c.dirty()
-		if err != nil || !changed {
+		switch {
+		case err != nil:
 			return err
+		case !changed:
+			return t.confirm(ctx, nothing)
 		}
 		// A claim alone shows nowhere; one that stops its call does.
 		if err := t.commit(ctx, func(b *pgx.Batch) { c.save(b, c.stopped) }); err != nil {

@@ -48,7 +48,7 @@ func (s *Store) decideAll(ctx context.Context, tenant model.TenantID, items []de
 			return err
 		}
 		if !changed {
-			err = t.trip(ctx, d.readTopics)
+			err = t.confirm(ctx, d.readTopics)
 		} else {
 			err = t.commit(ctx, func(b *pgx.Batch) { d.readTopics(b); d.saveChanged(b) })
 		}

@@ -49,8 +49,11 @@ func (s *Store) finishAll(ctx context.Context, tenant model.TenantID, items []fi
 		}
 		out = finishEach(u, items)
 		changed, err := u.dirty()
-		if err != nil || !changed {
+		switch {
+		case err != nil:
 			return err
+		case !changed:
+			return t.confirm(ctx, nothing)
 		}
 		if err := t.commit(ctx, u.saveChanged); err != nil {
 			return err

@@ -57,7 +57,7 @@ func (s *Store) onLive(
 		}
 		out.Turn, out.Topic = turn, *f.seen[turn.Topic]
 		if out.Created, refused = judge(turn); refused != nil || !out.Created {
-			return nil
+			return t.confirm(ctx, nothing)
 		}
 		if _, err := f.dirty(); err != nil {
 			return err

@@ -49,7 +49,7 @@ func (s *Store) AppendMessages(
 			return errRepeat
 		}
 		if out, refused = a.judge(messages, while); refused != nil || !out.Created {
-			return nil
+			return t.confirm(ctx, nothing)
 		}
 		if err := t.commit(ctx, a.saveChanged); err != nil {
 			return err

@@ -97,8 +97,11 @@ func (s *Store) registerAll(ctx context.Context, tenant model.TenantID, items []
 		}
 		out = r.judge()
 		changed, err := r.dirty()
-		if err != nil || !changed {
+		switch {
+		case err != nil:
 			return err
+		case !changed:
+			return t.confirm(ctx, nothing)
 		}
 		if err := t.commit(ctx, r.write); err != nil {
 			return err

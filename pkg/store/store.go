@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric"
 
@@ -26,6 +27,12 @@ type Store struct {
 	prepare  *batcher[prepareItem, Prepared]
 
 	changed func([]Change)
+	moved   func()
+
+	lineage lineage
+	acked   acknowledged
+	servers []*pgconn.Config // each by itself, when the URL names several
+	metrics metrics
 }
 
 // Change names a topic and the version that a commit gave it.
@@ -40,6 +47,9 @@ type Options struct {
 	// Changed is called after each commit that changed topics, with all of
 	// them. It must not block.
 	Changed func([]Change)
+	// Moved is called after a failover of the database: what was read before
+	// may not be there any more (see [Store.Epoch]). It must not block.
+	Moved func()
 	// Meter counts batches and their sizes; nil counts nothing.
 	Meter metric.Meter
 	// Configure may change the pools' configuration, to trace queries for instance.
@@ -55,16 +65,24 @@ func New(url string, o Options) (*Store, error) {
 	if o.Changed == nil {
 		o.Changed = func([]Change) {}
 	}
-	s := &Store{log: o.Log, changed: o.Changed}
+	if o.Moved == nil {
+		o.Moved = func() {}
+	}
+	m := newMetrics(o.Meter)
+	s := &Store{log: o.Log, moved: o.Moved, metrics: m}
+	s.changed = func(changes []Change) {
+		s.acked.add(changes)
+		o.Changed(changes)
+	}
 	var err error
-	if s.pool, err = newPool(url, o, nil); err != nil {
+	if s.pool, err = s.newPool(url, o, nil); err != nil {
 		return nil, err
 	}
-	if s.hot, err = newPool(url, o, batched); err != nil {
+	if s.hot, err = s.newPool(url, o, batched); err != nil {
 		s.pool.Close()
 		return nil, err
 	}
-	m := newMetrics(o.Meter)
+	s.servers = each(s.pool.Config().ConnConfig)
 	s.register = newBatcher("register", m, s.registerAll)
 	s.decide = newBatcher("decide", m, s.decideAll)
 	s.claim = newBatcher("claim", m, s.claimAll)
@@ -87,7 +105,7 @@ var batched = map[string]string{
 	"plan_cache_mode": "force_generic_plan",
 }
 
-func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, error) {
+func (s *Store) newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {
 		return nil, fmt.Errorf("the database URL cannot be read: %w", err)
@@ -99,7 +117,9 @@ func newPool(url string, o Options, settings map[string]string) (*pgxpool.Pool, 
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.ConnConfig.ConnectTimeout = 5 * time.Second
 	config.ConnConfig.Tracer = usual
+	config.ConnConfig.OnNotice = onNotice
 	config.AfterConnect = registerUUIDs
+	s.validate(config)
 	for _, more := range []map[string]string{defaults, settings} {
 		for name, value := range more {
 			if _, set := config.ConnConfig.RuntimeParams[name]; !set {

@@ -212,8 +212,11 @@ func (s *Store) change(
 		for _, turn := range u.sorted() {
 			change(u, turn)
 		}
-		if n, err = u.changedTurns(); err != nil || n == 0 {
+		if n, err = u.changedTurns(); err != nil {
 			return err
+		}
+		if n == 0 {
+			return t.confirm(ctx, nothing)
 		}
 		if err := t.commit(ctx, u.saveChanged); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 type TopicView struct {
 	model.Topic
 	Turns []TurnView // that have not ended, oldest first
+	Epoch string     // of the database, see [Store.Epoch]
 }
 
 // TurnView is a turn's standing.
@@ -102,13 +103,14 @@ const topicStatus = `case
 func (s *Store) topicViews(ctx context.Context, topics, turns string, args ...any) ([]TopicView, error) {
 	var out []TopicView
 	index := map[TopicKey]int{}
+	epoch := s.Epoch() // before the rows: they are of this one, or of a later one
 	b := &pgx.Batch{}
 	// One snapshot for both statements: a projection must never show a
 	// version with the turns of another.
 	b.Queue(`begin isolation level repeatable read read only`)
 	b.Queue(topics, args...).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
-			var v TopicView
+			v := TopicView{Epoch: epoch}
 			c := &v.Counters
 			if err := rows.Scan(&v.Tenant, &v.ID, &v.Version, &c.Streaming, &c.Awaiting, &c.Attention, &c.Executing, &c.Continuing,
 				&c.Failed, &v.Last, &v.Messages); err != nil {

@@ -82,8 +82,41 @@ func (t *tx) commit(ctx context.Context, queue func(*pgx.Batch)) error {
 	if t.done = err == nil; err != nil {
 		return err
 	}
+	if err := replicated(t.conn.Conn().PgConn()); err != nil {
+		return err
+	}
 	return failpoint.AfterCommit(ctx, t.name)
 }
+
+// confirm ends a transaction that has nothing to write, and whose answer rests
+// on what others wrote: when it returns, that is as durable as a commit of its
+// own would be.
+//
+// It matters where commits wait for a standby. One whose wait was broken off
+// shows its rows all the same, and they are lost if the standby takes over
+// before it has them: whoever is told "it was done already" must have waited
+// as long as the one who did it (I3, I4).
+func (t *tx) confirm(ctx context.Context, queue func(*pgx.Batch)) error {
+	err := t.trip(ctx, func(b *pgx.Batch) {
+		queue(b)
+		b.Queue("rollback")
+		b.Queue(followStandby)
+	})
+	if err == nil {
+		err = replicated(t.conn.Conn().PgConn())
+	}
+	t.done = err == nil
+	return err
+}
+
+// followStandby writes something that only a standby reads, and so waits until
+// it has everything before it; without a synchronous standby it is nothing.
+const followStandby = `
+	select case when current_setting('synchronous_standby_names') <> ''
+	       then pg_logical_emit_message(true, 'countersign', '')::text end`
+
+// nothing is for a commit or a confirm without statements of its own.
+func nothing(*pgx.Batch) {}
 
 // end rolls back what was not committed. A connection that cannot even do
 // that is closed by the pool.
@@ -122,11 +155,15 @@ func transient(err error) bool {
 	if !ok {
 		return !errors.Is(err, model.ErrIllegalTransition)
 	}
-	switch pg.Code[:2] {
+	return transientCode(pg.Code) || pg.Code == "23505" // a unique key that somebody else took: now it can be read
+}
+
+func transientCode(code string) bool {
+	switch code[:2] {
 	case "08", "25", "40", "53", "55", "57", "58":
 		return true
 	}
-	return pg.Code == "23505" // a unique key that somebody else took: now it can be read
+	return false
 }
 
 // unavailable marks an error after which asking later can help, for the edge

@@ -58,13 +58,17 @@ func newTraffic(t *testing.T, d *testcluster.Deployment) *traffic {
 	return w
 }
 
-// start lets people work until [traffic.stop].
+// start lets people work until [traffic.stop], each at most some twenty times
+// a second: what is shown here is not how fast it is.
 func (w *traffic) start(people int) *traffic {
 	w.stops.Store(false)
 	for p := range people {
 		w.people.Go(func() {
+			tick := time.NewTicker(50 * time.Millisecond)
+			defer tick.Stop()
 			for n := 0; !w.stops.Load(); n++ {
 				w.one(p, fmt.Sprintf("p%d-%d-%d", p, n, time.Now().UnixNano()), n%4 != 3)
+				<-tick.C
 			}
 		})
 	}

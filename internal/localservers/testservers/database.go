@@ -115,6 +115,25 @@ func PrivatePostgres(t testing.TB) *localservers.Postgres {
 	return postgres
 }
 
+// Standby makes a standby of a private Postgres, for one test. With sync the
+// primary's commits wait for it from then on.
+func Standby(t testing.TB, primary *localservers.Postgres, sync bool) *localservers.Postgres {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	standby, err := localservers.StartStandby(ctx, primary, localservers.PostgresOptions{Dir: Dir(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeWith(t, standby.Kill)
+	if sync {
+		if err := primary.Set(ctx, "synchronous_standby_names", "*"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return standby
+}
+
 // closeWith stops a server with its test.
 func closeWith(t testing.TB, close func() error) {
 	t.Cleanup(func() {

@@ -10,7 +10,8 @@
 // fsync, because nobody pulls its plug.
 //
 // Private, one per call: [PrivatePostgres] (with fsync, to be killed and
-// started again), [PrivateRedis], [NATS].
+// started again), [PrivateRedis], [NATS] within the binary, and [NATSProcess]
+// and [NATSCluster] as processes that can be paused.
 //
 // It may not import what it tests: the caller passes the migration in.
 package testservers

@@ -55,7 +55,7 @@ func newSystem(t *testing.T) *system {
 	t.Cleanup(b.Close)
 	s.store = must(store.New(s.database, store.Options{Log: log, Changed: b.Announce}))(t)
 	t.Cleanup(s.store.Close)
-	cache := must(status.New(testservers.Redis(t), log))(t)
+	cache := must(status.New(testservers.Redis(t), log, status.WithEpoch(s.store.Epoch)))(t)
 	t.Cleanup(func() { _ = cache.Close() })
 	hub := watch.New(b, s.store, watch.Options{Log: log, Sweep: 200 * time.Millisecond})
 	projection := watch.NewProjection(b, s.store, cache, log, 0)

@@ -62,14 +62,15 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer b.Close()
+	var n node
 	s, err := store.New(cfg.DatabaseURL.Reveal(), store.Options{
-		Log: log, Meter: telemetry.Meter, Changed: b.Announce, MaxConns: cfg.MaxConns,
+		Log: log, Meter: telemetry.Meter, Changed: b.Announce, MaxConns: cfg.MaxConns, Moved: func() { n.hub.Moved() },
 	})
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	cache, err := status.New(cfg.RedisURL.Reveal(), log, status.WithMeter(telemetry.Meter))
+	cache, err := status.New(cfg.RedisURL.Reveal(), log, status.WithMeter(telemetry.Meter), status.WithEpoch(s.Epoch))
 	if err != nil {
 		return err
 	}
@@ -78,11 +79,12 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return err
 	}
-	n := node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache}
+	n = node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache}
 	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval})
 	n.projection = watch.NewProjection(b, s, cache, log, cfg.SweepInterval)
 	handler := n.handler()
 	return daemon.Run(ctx, log, cfg.Grace,
+		daemon.Part{Name: "database", Run: s.Run},
 		daemon.Part{Name: "hub", Run: n.hub.Run},
 		daemon.Part{Name: "projection", Run: n.projection.Run},
 		daemon.Part{Name: "http", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler) }},

@@ -15,6 +15,11 @@ import (
 // status and the messages of open turns.
 const FromNow int64 = -1
 
+// moved is where a stream stands whose database failed over: what it was told
+// may be of rows that are gone, under versions that others have now. It is
+// told everything again.
+const moved int64 = 0
+
 // pageSize is how many messages are read at once for a client that catches up.
 const pageSize = 50
 
@@ -82,8 +87,7 @@ func (e *events) next(ctx context.Context, s *Stream, authorize func(context.Con
 	if err != nil {
 		return err
 	}
-	before := e.last
-	if e.write(s, found); e.last == before {
+	if !e.write(s, found) {
 		return nil
 	}
 	return s.Flush()
@@ -94,7 +98,8 @@ type events struct {
 	hub   *Hub
 	topic store.TopicKey
 	watch *Watch
-	last  int64 // the version of the last status told
+	last  int64  // the version of the last status told
+	epoch string // of the database in which it was read
 }
 
 // told is what one reading found: a topic, and messages that are no older.
@@ -114,6 +119,9 @@ func (e *events) read(ctx context.Context) (told, error) {
 		return told{}, model.ErrNotFound
 	}
 	out := told{topic: views[0]}
+	if e.epoch != "" && e.epoch != out.topic.Epoch && e.last != FromNow {
+		e.last = moved
+	}
 	if e.last == FromNow {
 		out.messages, err = e.anchors(ctx, views[0].Turns)
 	} else {
@@ -160,14 +168,17 @@ func (e *events) changed(ctx context.Context, version int64) (out []store.Messag
 	}
 }
 
-func (e *events) write(s *Stream, found told) {
+// write tells what was found, and whether there was anything to tell.
+func (e *events) write(s *Stream, found told) bool {
 	e.watch.Saw(found.topic.Version)
+	e.epoch = found.topic.Epoch
 	if found.topic.Version == e.last {
-		return
+		return false
 	}
 	for _, m := range found.messages {
 		s.Event("message", 0, view.Message(m))
 	}
 	s.Event("status", found.topic.Version, view.Topic(found.topic))
 	e.last = found.topic.Version
+	return true
 }

@@ -118,6 +118,23 @@ func (h *Hub) resync() {
 	}
 }
 
+// Moved is called after a failover of the database, which may have taken rows
+// back: what was heard before says nothing, and every stream reads again.
+func (h *Hub) Moved() {
+	h.mu.Lock()
+	for key, t := range h.topics {
+		if t.heard++; key.Topic != "" {
+			t.heard = unheard
+		}
+		t.wake()
+	}
+	h.mu.Unlock()
+	h.resync()
+}
+
+// unheard is below every version.
+const unheard = -1
+
 // hear takes one signal. A version that was heard already is nothing new; a
 // lower one may be the truth, when the higher one was forged.
 func (h *Hub) hear(s bus.Signal) {

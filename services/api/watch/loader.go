@@ -125,7 +125,7 @@ func (l *loader) read(ctx context.Context, keys []store.TopicKey) ([]status.Entr
 	entries := make([]status.Entry, 0, len(views))
 	for _, v := range views {
 		if v.Version > 0 { // 0: the topic's first commit is under way
-			entries = append(entries, status.Entry{Tenant: v.Tenant, Topic: v.ID, Version: v.Version, Body: view.Topic(v), ReadAt: readAt})
+			entries = append(entries, status.Entry{Tenant: v.Tenant, Topic: v.ID, Version: v.Version, Body: view.Topic(v), ReadAt: readAt, Epoch: v.Epoch})
 		}
 	}
 	return entries, nil

@@ -49,7 +49,7 @@ func newSweeping(t *testing.T, n *node, redis *localservers.Redis, sweep time.Du
 	log := slog.New(slog.DiscardHandler)
 	p := &projecting{node: n, redis: redis, rows: &counted{Rows: n.store}}
 	var err error
-	if p.cache, err = status.New(redis.URL(), log); err != nil {
+	if p.cache, err = status.New(redis.URL(), log, status.WithEpoch(n.store.Epoch)); err != nil {
 		t.Fatal(err)
 	}
 	p.Projection = NewProjection(n.bus, p.rows, p.cache, log, sweep)

@@ -91,6 +91,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	handler := health.Handler(telemetry.Handler)
 	return daemon.Run(ctx, log, cfg.Grace,
 		daemon.Part{Name: "health", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler) }},
+		daemon.Part{Name: "database", Run: s.Run},
 		daemon.Part{Name: "streams", Run: b.Run},
 		daemon.Part{Name: "dispatch", Run: dispatcher.Run},
 		daemon.Part{Name: "sweep", Run: sweeper.Run},

@@ -1,0 +1,79 @@
+package testservers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/countersign/countersign/internal/localservers"
+)
+
+// natsProgram builds the nats-server of this module once per binary.
+var natsProgram = sync.OnceValues(func() (string, error) {
+	dir, err := Shared("nats-server")
+	if err != nil {
+		return "", err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+	defer cancel()
+	build := exec.CommandContext(ctx, "go", "build", "-o", dir+string(filepath.Separator), "github.com/nats-io/nats-server/v2")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build nats-server: %w: %s", err, out)
+	}
+	return filepath.Join(dir, "nats-server"), nil
+})
+
+// NATSProcess starts a server as a process of its own for one test, which may
+// pause it, kill it and start it again. maxStore bounds its files in bytes; 0
+// does not.
+func NATSProcess(t testing.TB, maxStore int64) *localservers.NATSProcess {
+	t.Helper()
+	return natsProcess(t, localservers.NATSProcessOptions{Dir: Dir(t), MaxStore: maxStore})
+}
+
+// NATSCluster starts servers as processes that know one another.
+func NATSCluster(t testing.TB, size int) []*localservers.NATSProcess {
+	t.Helper()
+	routes := make([]int, size)
+	for i := range routes {
+		routes[i] = freePort(t)
+	}
+	servers := make([]*localservers.NATSProcess, size)
+	for i := range servers {
+		own := append([]int{routes[i]}, routes[:i]...)
+		servers[i] = natsProcess(t, localservers.NATSProcessOptions{
+			Dir: Dir(t), Name: fmt.Sprintf("n%d", i), Routes: append(own, routes[i+1:]...)})
+	}
+	return servers
+}
+
+func natsProcess(t testing.TB, options localservers.NATSProcessOptions) *localservers.NATSProcess {
+	t.Helper()
+	program, err := natsProgram()
+	if err != nil {
+		t.Fatal(err)
+	}
+	options.Program = program
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	server, err := localservers.StartNATSProcess(ctx, options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeWith(t, server.Kill)
+	return server
+}
+
+func freePort(t testing.TB) int {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port
+}
