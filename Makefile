@@ -31,6 +31,11 @@ lint: ## Run golangci-lint; the first time it is built, which takes minutes.
 	go build -C tools/lint -o ../../bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	bin/golangci-lint run ./...
 
+.PHONY: faults
+faults: ## Run the tests of faults as long as docs/faults.md says, and those that mount a disk; needs root.
+	@scripts/setup.sh postgres redis compiler
+	COUNTERSIGN_FAULTS_LONG=1 go test -race -tags mount -count=1 -timeout=60m -v ./test/faults
+
 build: ## Build static programs into bin/.
 	CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o bin/ $(PROGRAMS)
 

@@ -28,6 +28,9 @@ type NATSProcessOptions struct {
 	Port int
 	// MaxStore bounds JetStream's files, in bytes; 0 leaves it to the server.
 	MaxStore int64
+	// Deny is a subject that nobody may publish to; what is sent there is
+	// dropped. Empty: none.
+	Deny string
 	// Name is unique within a cluster, of which Routes are the servers' own
 	// ports for one another, this one's first. Empty: no cluster.
 	Name   string
@@ -106,6 +109,10 @@ func (n *NATSProcess) config(port int) string {
 		fmt.Fprintf(&out, "  max_file_store: %d\n", n.options.MaxStore)
 	}
 	out.WriteString("}\n")
+	if n.options.Deny != "" {
+		fmt.Fprintf(&out, "no_auth_user: local\nauthorization {\n  users: [{user: local, password: local,\n"+
+			"    permissions: {publish: {deny: %q}}}]\n}\n", n.options.Deny)
+	}
 	if len(n.options.Routes) > 0 {
 		fmt.Fprintf(&out, "cluster {\n  name: local\n  listen: %q\n  routes: [\n", address(n.options.Routes[0]))
 		for _, port := range n.options.Routes {

@@ -8,6 +8,7 @@ import "time"
 type Common struct {
 	DatabaseURL URL `name:"database-url" env:"COUNTERSIGN_DATABASE_URL" required:"" placeholder:"URL" help:"Postgres, which holds all state."`
 	NATSURL     URL `name:"nats-url" env:"COUNTERSIGN_NATS_URL" default:"nats://127.0.0.1:4222" help:"NATS with JetStream, which carries hints. A list names the servers of a cluster."`
+	Replicas    int `name:"nats-replicas" env:"COUNTERSIGN_NATS_REPLICAS" default:"0" help:"Servers of a NATS cluster that hold each stream: 3, or 5. 0 leaves streams that exist as they are, and makes new ones on one server."`
 	RedisURL    URL `name:"redis-url" env:"COUNTERSIGN_REDIS_URL" default:"redis://127.0.0.1:6379/0" help:"Redis, which holds the topic status for fast reads."`
 
 	LogLevel  string        `name:"log-level" env:"COUNTERSIGN_LOG_LEVEL" default:"info" enum:"debug,info,warn,error" help:"The least level to log: debug, info, warn, error."`

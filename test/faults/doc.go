@@ -1,5 +1,5 @@
 // Package faults shows what happens under every fault that one machine can
-// produce: its tests carry the numbers of the table in docs/reliability.md,
+// produce: its tests carry the numbers of the table in docs/faults.md,
 // which says for each what is expected and why.
 //
 // Real Postgres, NATS and Redis and the services as processes are broken

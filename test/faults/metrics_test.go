@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/countersign/countersign/internal/cluster/testcluster"
 )
@@ -69,10 +68,9 @@ func reaches(t *testing.T, s *testcluster.Service, least float64, name string, l
 	})
 }
 
-// lasting is how long a fault lasts that shows more the longer it does:
-// "make faults" gives it the time of the table, "make test" what shows the
-// rule.
-func lasting(table, short time.Duration) time.Duration {
+// lasting is how much there is of a fault that shows more the more there is:
+// "make faults" gives what the table says, "make test" what shows the rule.
+func lasting[T any](table, short T) T {
 	if os.Getenv("COUNTERSIGN_FAULTS_LONG") != "" {
 		return table
 	}

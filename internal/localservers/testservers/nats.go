@@ -28,11 +28,11 @@ var natsProgram = sync.OnceValues(func() (string, error) {
 })
 
 // NATSProcess starts a server as a process of its own for one test, which may
-// pause it, kill it and start it again. maxStore bounds its files in bytes; 0
-// does not.
-func NATSProcess(t testing.TB, maxStore int64) *localservers.NATSProcess {
+// pause it, kill it and start it again. Program and Dir are set here.
+func NATSProcess(t testing.TB, options localservers.NATSProcessOptions) *localservers.NATSProcess {
 	t.Helper()
-	return natsProcess(t, localservers.NATSProcessOptions{Dir: Dir(t), MaxStore: maxStore})
+	options.Dir = Dir(t)
+	return natsProcess(t, options)
 }
 
 // NATSCluster starts servers as processes that know one another.

@@ -53,7 +53,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	defer func() { err = errors.Join(err, telemetry.Shutdown(context.WithoutCancel(ctx))) }()
 	telemetry.Install(log)
 
-	b, err := bus.Connect(cfg.NATSURL.Reveal(), "continuer", log, bus.WithMeter(telemetry.Meter))
+	b, err := bus.Connect(cfg.NATSURL.Reveal(), "continuer", log, bus.WithMeter(telemetry.Meter), bus.WithReplicas(cfg.Replicas))
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,104 @@
+package faults
+
+import (
+	"context"
+	"encoding/json"
+	"testing"
+	"time"
+
+	"github.com/countersign/countersign/internal/cluster/testcluster"
+	"github.com/countersign/countersign/internal/localservers/testservers"
+	"github.com/countersign/countersign/pkg/client"
+	"github.com/countersign/countersign/pkg/store"
+)
+
+// While versions are mixed, a node meets states that a newer one wrote. What
+// it does not know it neither runs nor decides, and the rest goes on.
+func TestFault69AStateOfANewerVersionIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	d := testcluster.Servers(t)
+	start(d)
+	w := newTraffic(t, d)
+	newer(t, d)
+	asked := registerOne(t, d, "asked")
+	queued := registerOne(t, d, "queued")
+	d.Workers[0].Kill()
+	d.Workers[1].Kill()
+	_, err := d.Node(0).Decide(t.Context(), queued.ApprovalID, client.Decision{Approved: true})
+	must(t, err)
+	d.Change(`update approvals set state = 'escalated' where approval_id = $1`, asked.ApprovalID)
+	d.Change(`update calls set run = 'throttled' where call_id = $1`, queued.ID)
+	d.Workers[0].Start()
+	d.Workers[1].Start()
+	d.Ready()
+
+	if answer, err := d.Node(1).Decide(t.Context(), asked.ApprovalID, client.Decision{Approved: true}); err == nil {
+		t.Errorf("a card in a state that is not known was decided: %s", answer.Result)
+	}
+	w.start(2).goesOn(10) // the same workers run others meanwhile, and sweeps go by
+	w.stop()
+	for query, id := range map[string]string{
+		`select count(*) from approvals where approval_id = $1 and state = 'escalated'`: asked.ApprovalID,
+		`select count(*) from calls where call_id = $1 and run = 'throttled'`:           queued.ID,
+	} {
+		if n, err := testcluster.One[int](t.Context(), d, query, id); err != nil || n != 1 {
+			t.Errorf("the newer version's row was changed: %v", err)
+		}
+	}
+	if n := w.tool.times(queued.ID) + w.tool.times(asked.ID); n != 0 {
+		t.Errorf("it ran %d times", n)
+	}
+	w.keepsItsPromises()
+}
+
+// newer makes the schema take states that this version does not know.
+func newer(t *testing.T, d *testcluster.Deployment) {
+	t.Helper()
+	for _, statement := range []string{
+		`alter table calls drop constraint calls_run_check`,
+		`alter table approvals drop constraint approvals_state_check`,
+		`alter table approvals drop constraint approvals_decided_is_complete`,
+		`alter table calls disable trigger user`,
+		`alter table approvals disable trigger user`,
+	} {
+		_, err := d.Rows().ExecContext(t.Context(), statement)
+		must(t, err)
+	}
+}
+
+func registerOne(t *testing.T, d *testcluster.Deployment, topic string) client.Call {
+	t.Helper()
+	registered, err := d.Node(0).RegisterTurn(t.Context(), topic, client.TurnRequest{MessageID: "m",
+		Parts: []client.Part{client.ToolPart("write", "c", json.RawMessage(`{}`))}})
+	must(t, err)
+	return client.Call{ID: registered.Turn.Calls[0].ID, ApprovalID: registered.Turn.Calls[0].ApprovalID}
+}
+
+// A migration whose session is killed half-way has changed nothing, and is
+// done by whoever comes next.
+func TestFault69AMigrationIsKilledHalfWay(t *testing.T) {
+	t.Parallel()
+	postgres := testservers.PrivatePostgres(t)
+	killed := 0
+	for delay := time.Duration(0); ; delay += 2 * time.Millisecond {
+		ctx, cancel := context.WithTimeout(t.Context(), testcluster.Deadline)
+		half, end := context.WithTimeout(ctx, delay)
+		err := store.Migrate(half, postgres.URL())
+		end()
+		cancel()
+		if err == nil {
+			break
+		}
+		killed++
+	}
+	if killed < 3 {
+		t.Errorf("only %d were killed", killed)
+	}
+	must(t, store.Migrate(t.Context(), postgres.URL()))
+	d := testcluster.On(t, postgres.URL())
+	start(d)
+	w := newTraffic(t, d).start(2)
+	w.goesOn(5)
+	w.keepsItsPromises()
+	t.Logf("%d migrations were killed", killed)
+}
