@@ -27,7 +27,7 @@ func (s *Store) Run(ctx context.Context) error {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
-		s.look(ctx)
+		s.findPrimary(ctx)
 		select {
 		case <-ctx.Done():
 			return nil
@@ -36,8 +36,8 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// look asks the server that is used, and all others that the URL names.
-func (s *Store) look(ctx context.Context) {
+// findPrimary asks the server that is used, and all others that the URL names.
+func (s *Store) findPrimary(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, lookEvery)
 	defer cancel()
 	conn, err := s.pool.Acquire(ctx)

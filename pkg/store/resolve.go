@@ -50,7 +50,7 @@ func (s *Store) resolveAll(ctx context.Context, tenant model.TenantID, items []r
 			return err
 		}
 		if !changed {
-			err = t.trip(ctx, r.readTopics)
+			err = t.confirm(ctx, r.readTopics)
 		} else {
 			err = t.commit(ctx, func(b *pgx.Batch) { r.readTopics(b); r.saveChanged(b) })
 		}

@@ -80,7 +80,7 @@ func TestFault69AMigrationIsKilledHalfWay(t *testing.T) {
 	t.Parallel()
 	postgres := testservers.PrivatePostgres(t)
 	killed := 0
-	for delay := time.Duration(0); ; delay += 2 * time.Millisecond {
+	for delay := time.Duration(0); ; delay = delay*3/2 + 5*time.Millisecond {
 		ctx, cancel := context.WithTimeout(t.Context(), testcluster.Deadline)
 		half, end := context.WithTimeout(ctx, delay)
 		err := store.Migrate(half, postgres.URL())
