@@ -33,12 +33,14 @@ func TestI3NothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	t.Parallel()
 	primary := testservers.PrivatePostgres(t)
 	must(t, Migrate(t.Context(), primary.URL()))
-	s, operator := openAt(t, primary.URL()), openAt(t, primary.URL())
-	must(t, s.EnsureTenant(t.Context(), tenant))
-	tool := putTool(t, s, "delete_file", model.EffectUnsafe)
-	asked := register(t, s, registration("t", asking(tool, "a"))).Turn.Calls[0]
-	permitted := register(t, s, registration("u", allowed(tool, "b"))).Turn.Calls[0]
+	before := openAt(t, primary.URL())
+	must(t, before.EnsureTenant(t.Context(), tenant))
+	tool := putTool(t, before, "delete_file", model.EffectUnsafe)
+	asked := register(t, before, registration("t", asking(tool, "a"))).Turn.Calls[0]
+	permitted := register(t, before, registration("u", allowed(tool, "b"))).Turn.Calls[0]
 	standby := testservers.Standby(t, primary, true)
+	s, operator := openAt(t, primary.URL()), openAt(t, primary.URL()), openAt(t, primary.URL())
+	must(t, operator.Ping(t.Context()))
 	must(t, standby.Pause())
 
 	ctx, cancel := context.WithCancel(t.Context())

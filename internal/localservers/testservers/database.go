@@ -2,6 +2,7 @@ package testservers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"sync"
@@ -116,7 +117,8 @@ func PrivatePostgres(t testing.TB) *localservers.Postgres {
 }
 
 // Standby makes a standby of a private Postgres, for one test. With sync the
-// primary's commits wait for it from then on.
+// primary's commits wait for it from then on; it is started again for that,
+// since a running one takes the setting up at some time of its own.
 func Standby(t testing.TB, primary *localservers.Postgres, sync bool) *localservers.Postgres {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -127,7 +129,8 @@ func Standby(t testing.TB, primary *localservers.Postgres, sync bool) *localserv
 	}
 	closeWith(t, standby.Kill)
 	if sync {
-		if err := primary.Set(ctx, "synchronous_standby_names", "*"); err != nil {
+		err := errors.Join(primary.Set(ctx, "synchronous_standby_names", "*"), primary.Close(), primary.Start(ctx))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}
