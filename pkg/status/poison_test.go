@@ -116,16 +116,16 @@ func TestAnEntryThatNeverEndsIsAMissAndGoesAway(t *testing.T) {
 	tenant := newTenant()
 	id := identity(tenant, "t")
 	for _, end := range []time.Duration{0, time.Hour} {
-		if err := c.raw.HSet(t.Context(), keyOf(id), "v", 99, "id", id, "body", `{}`).Err(); err != nil {
+		if err := c.raw.HSet(t.Context(), keyOf("", id), "v", 99, "id", id, "body", `{}`).Err(); err != nil {
 			t.Fatal(err)
 		}
 		if end > 0 {
-			c.raw.Expire(t.Context(), keyOf(id), end)
+			c.raw.Expire(t.Context(), keyOf("", id), end)
 		}
 		if got := c.version(t, tenant, "t"); got != 0 {
 			t.Errorf("an end of %s: version %d is believed", end, got)
 		}
-		if n, err := c.raw.Exists(t.Context(), keyOf(id)).Result(); err != nil || n != 0 {
+		if n, err := c.raw.Exists(t.Context(), keyOf("", id)).Result(); err != nil || n != 0 {
 			t.Errorf("an end of %s: still there, %v", end, err)
 		}
 	}

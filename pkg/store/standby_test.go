@@ -39,7 +39,7 @@ func TestI3NothingIsAcknowledgedBeforeTheStandbyHasIt(t *testing.T) {
 	asked := register(t, before, registration("t", asking(tool, "a"))).Turn.Calls[0]
 	permitted := register(t, before, registration("u", allowed(tool, "b"))).Turn.Calls[0]
 	standby := testservers.Standby(t, primary, true)
-	s, operator := openAt(t, primary.URL()), openAt(t, primary.URL()), openAt(t, primary.URL())
+	s, operator := openAt(t, primary.URL()), openAt(t, primary.URL())
 	must(t, operator.Ping(t.Context()))
 	must(t, standby.Pause())
 
