@@ -15,12 +15,17 @@
 // because a sweep over the rows repeats it; a stream that vanished is made
 // again, empty; a message that makes no sense is terminated and counted.
 //
-// Three kinds of traffic:
+// One kind of message carries data: the chunks of a live turn, since a token
+// must not cost a commit. What they say of calls was committed before they
+// were published, and the turn's row has all of it at the end.
+//
+// The kinds of traffic:
 //
 //	countersign.invalidated.<tenant>.<topic>      core NATS   signal: look at this topic
 //	countersign.runs.<tenant>                     RUNS        run hint: this call is queued
 //	countersign.continuations.<tenant>.<sink>     CONTINUATIONS  what a JetStream sink receives
 //	countersign.heartbeats.<worker>               HEARTBEATS  the last known state of a worker
+//	countersign.chunks.<tenant>.<turn>            CHUNKS      what a live turn says while it streams
 //
 // # Why the streams look as they do
 //

@@ -18,6 +18,7 @@ const (
 	RunsStream          = "RUNS"
 	ContinuationsStream = "CONTINUATIONS"
 	HeartbeatsStream    = "HEARTBEATS"
+	ChunksStream        = "CHUNKS"
 )
 
 // streamConfigs is what each stream must be.
@@ -33,6 +34,9 @@ const (
 //
 // HEARTBEATS: the last word of each worker, gone a minute after it fell
 // silent; in memory, since the next one comes within seconds.
+//
+// CHUNKS: what live turns say, until they are over and their rows say it; an
+// hour is far longer than a turn streams.
 //
 // MaxMsgs bounds the disk instead of MaxBytes, which would reserve space up
 // front and refuse the stream on a small disk. What a full stream drops is
@@ -59,6 +63,13 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			Subjects:    []string{heartbeatPrefix + "*"},
 			MaxAge:      time.Minute, Duplicates: time.Minute, MaxMsgs: -1, MaxMsgsPerSubject: 1, MaxMsgSize: 4 << 10,
 			Storage: jetstream.MemoryStorage, AllowDirect: true,
+		},
+		{
+			Name:        ChunksStream,
+			Description: "Streams of live turns. May be purged or deleted; who misses chunks reads the committed turn.",
+			Subjects:    []string{chunkPrefix + "*.*"},
+			MaxAge:      time.Hour, Duplicates: 2 * time.Minute, MaxMsgs: 2_000_000, MaxMsgSize: 2 << 20,
+			Storage: jetstream.FileStorage,
 		},
 	}
 }

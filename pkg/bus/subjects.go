@@ -13,6 +13,7 @@ const (
 	runPrefix          = "countersign.runs."
 	continuationPrefix = "countersign.continuations."
 	heartbeatPrefix    = "countersign.heartbeats."
+	chunkPrefix        = "countersign.chunks."
 )
 
 // SignalSubject is where the signal of one topic is published.
@@ -32,6 +33,11 @@ func ContinuationSubject(tenant model.TenantID, sink string) string {
 
 // HeartbeatSubject is where one worker says how it is.
 func HeartbeatSubject(worker string) string { return heartbeatPrefix + EncodeToken(worker) }
+
+// ChunkSubject is where the stream of one live turn goes.
+func ChunkSubject(tenant model.TenantID, turn model.TurnID) string {
+	return chunkPrefix + EncodeToken(string(tenant)) + "." + EncodeToken(string(turn))
+}
 
 const upperHex = "0123456789ABCDEF"
 

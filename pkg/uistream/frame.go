@@ -26,8 +26,9 @@ func AppendComment(out []byte, text string) []byte {
 	return append(out, "\n\n"...)
 }
 
-// MaxLine bounds one chunk on the wire, in bytes.
-const MaxLine = 1 << 20
+// MaxLine bounds one chunk on the wire, in bytes: it fits a NATS message, and
+// the largest input fits it.
+const MaxLine = 512 << 10
 
 // ErrLine says that a line of a stream is longer than [MaxLine].
 var ErrLine = fmt.Errorf("a line of the stream is longer than %d bytes", MaxLine)

@@ -145,12 +145,14 @@ func (s *Step) Ended() bool { return s.ended }
 
 // Parts are the step's parts so far, its step-start first, as a client of the
 // SDK would have them: the calls in state input-available, texts whose end
-// has not come in state streaming.
+// has not come in state streaming. A call whose input is not complete is nil:
+// nothing can be made of it yet, but its place is taken.
 func (s *Step) Parts() ([]strictjson.Raw, error) {
 	out := []strictjson.Raw{strictjson.Raw(`{"type":"step-start"}`)}
 	for _, p := range s.parts {
 		if p.State == inputStreaming {
-			continue // nothing can be made of half an input
+			out = append(out, nil)
+			continue
 		}
 		if p.growing != nil {
 			text := string(p.growing)
