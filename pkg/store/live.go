@@ -20,8 +20,10 @@ type Ending struct {
 	Content []byte // SHA-256 over what was sent, to know the same ending again
 	Parts   Parts
 	Calls   []NewCall
+	Places  map[model.CallID]int // where the calls that were committed before stand within Parts
 	Expiry  time.Duration
 	Error   string // not "": the turn ends with it, and Parts and Calls are not looked at
+	Aborted bool   // the error is that its own side gave up
 	Actor   string
 	Channel string
 }
@@ -136,7 +138,11 @@ func (f *finisher) judge(t *model.Turn) (bool, error) {
 		return false, err
 	}
 	if e.Error != "" {
-		t.End(model.TurnError, model.OutcomeCancelled, e.Error, f.now)
+		state := model.TurnError
+		if e.Aborted {
+			state = model.TurnAborted
+		}
+		t.End(state, model.OutcomeCancelled, e.Error, f.now)
 		return true, nil
 	}
 	if len(f.used) > 0 {
@@ -157,12 +163,34 @@ func (f *finisher) judge(t *model.Turn) (bool, error) {
 func (f *finisher) write(b *pgx.Batch) {
 	if f.ending.Error == "" {
 		turn := f.turns[f.ending.Turn]
-		b.Queue(updateTurnParts, f.tenant, string(turn.ID), f.ending.Parts.encode())
-		f.inserts.addCalls(turn, turn.Calls[len(turn.Calls)-len(f.ending.Calls):], f.ending.Calls)
+		f.writeParts(b, turn, f.ending.Parts, f.ending.Calls, f.ending.Places)
 	}
 	b.Queue(updateTurnContent, f.tenant, string(f.ending.Turn), f.ending.Content)
 	f.saveChanged(b)
 }
+
+// writeParts writes a live turn's parts, with the calls that are new: the last
+// ones of the turn's.
+func (f *finisher) writeParts(b *pgx.Batch, turn *model.Turn, parts Parts, calls []NewCall, places map[model.CallID]int) {
+	b.Queue(updateTurnParts, f.tenant, string(turn.ID), parts.encode())
+	f.inserts.addCalls(turn, turn.Calls[len(turn.Calls)-len(calls):], calls)
+	var ids []string
+	var moved []int
+	for _, c := range turn.Calls {
+		if place, known := places[c.ID]; known && place != c.Part {
+			ids, moved = append(ids, string(c.ID)), append(moved, place)
+		}
+	}
+	if len(ids) > 0 {
+		b.Queue(updatePlaces, f.tenant, ids, moved)
+	}
+}
+
+const updatePlaces = `
+	update calls c
+	   set part = d.part
+	  from unnest($2::uuid[], $3::int[]) as d (call_id, part)
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
 const updateTurnParts = `
 	update turns set parts = $3

@@ -84,7 +84,8 @@ func (s *Store) notLive(ctx context.Context, tenant model.TenantID, w Streamer) 
 type Extension struct {
 	Streamer
 	Parts   Parts
-	Calls   []NewCall
+	Calls   []NewCall            // those that are new
+	Places  map[model.CallID]int // of the calls that were committed before
 	Expiry  time.Duration
 	Lease   time.Duration
 	Actor   string
@@ -126,7 +127,6 @@ func (x *extender) judge(t *model.Turn) (bool, error) {
 
 func (x *extender) write(b *pgx.Batch) {
 	t := x.turns[x.extension.Turn]
-	b.Queue(updateTurnParts, x.tenant, string(t.ID), x.extension.Parts.encode())
-	x.inserts.addCalls(t, t.Calls[len(t.Calls)-len(x.extension.Calls):], x.extension.Calls)
+	x.writeParts(b, t, x.extension.Parts, x.extension.Calls, x.extension.Places)
 	x.saveChanged(b)
 }

@@ -19,7 +19,7 @@ type Step struct {
 	size  int
 
 	begun, finished, ended bool
-	lastTool               bool
+	called                 bool // a call that is not the provider's own began
 }
 
 // MaxSize bounds, in bytes, what a step's texts, inputs and data may come to.

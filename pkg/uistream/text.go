@@ -13,7 +13,7 @@ func (s *Step) openText(c Chunk) error {
 	switch {
 	case s.open[key] != nil:
 		return fmt.Errorf("id: a %s of that id is open", kind)
-	case s.lastTool && kind == "text":
+	case s.called && kind == "text":
 		return ErrTextFirst
 	}
 	p := &part{Type: kind, State: "streaming", ProviderMetadata: c.ProviderMetadata, growing: []byte{}}

@@ -32,12 +32,10 @@ func (s *Step) input(c Chunk) (call bool, err error) {
 	case ToolInputAvailable:
 		p.complete(c, inputAvailable)
 		p.Input = c.Input
-		s.lastTool = s.lastTool || !p.ProviderExecuted
 		return !p.ProviderExecuted, nil
 	case ToolInputError:
 		p.complete(c, outputError)
 		p.ErrorText, p.Input = c.ErrorText, c.Input
-		s.lastTool = true
 	}
 	return false, nil
 }
@@ -52,6 +50,7 @@ func (s *Step) tool(c Chunk) *part {
 		s.tools = map[string]*part{}
 	}
 	s.tools[c.ToolCallID] = p
+	s.called = s.called || !c.ProviderExecuted
 	s.push(p)
 	p.describe(c)
 	return p

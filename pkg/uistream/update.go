@@ -20,21 +20,24 @@ func Update(before, now strictjson.Raw, v Version) ([]Chunk, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out []Chunk
+	return update(&was, &is, v), nil
+}
+
+func update(was, is *told, v Version) (out []Chunk) {
 	if edited := !bytes.Equal(was.Input, is.Input) && is.Input != nil && was.State != inputStreaming; edited {
 		out = append(out, is.call())
 	}
 	if is.State == was.State && equal(is.verdict(), was.verdict()) {
-		return out, nil
+		return out
 	}
-	out = append(out, is.answered(&was, v)...)
+	out = append(out, is.answered(was, v)...)
 	switch {
-	case is.State == outputDenied && v < V7 && is.contradicts(&was):
+	case is.State == outputDenied && v < V7 && is.contradicts(was):
 		out = append(out, Chunk{Type: ToolOutputError, ToolCallID: is.ToolCallID, ErrorText: is.denial()})
 	case is.State == outputDenied || is.State == outputAvailable || is.State == outputError:
 		out = append(out, is.output())
 	}
-	return known(out, v), nil
+	return known(out, v)
 }
 
 // answered are the chunks that bring a client's approval object to what was

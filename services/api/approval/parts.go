@@ -60,6 +60,10 @@ func readParts(f *faults, raws []strictjson.Raw) []part {
 	r := reader{faults: f, ids: map[string]bool{}}
 	out := []part{{raw: strictjson.Raw(stepStart), kind: "step-start"}}
 	for i, raw := range raws {
+		if raw == nil { // the place of a call whose input is still streaming
+			out = append(out, part{})
+			continue
+		}
 		pointer := fmt.Sprintf("/parts/%d", i)
 		p, ok := r.part(pointer, raw)
 		switch {

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"slices"
@@ -29,10 +30,11 @@ func (s *Service) Register(ctx context.Context, from Origin, topic model.TopicID
 		return Registered{}, err
 	}
 	executor := f.executor(req.Executor)
-	var err error
-	if r.Parts, r.Calls, err = s.prepare(ctx, from.By.Tenant, parts, executor, r.Continues); err != nil {
+	made, err := s.prepare(ctx, from.By.Tenant, parts, executor, &model.Turn{Continues: r.Continues})
+	if err != nil {
 		return Registered{}, err
 	}
+	r.Parts, r.Calls = made.parts, made.calls
 	ctx, at := s.steps.Begin(ctx, "register")
 	out, err := s.store.Register(ctx, r)
 	about(at, out.Turn)
@@ -84,41 +86,87 @@ func (f *faults) expiry(text string, otherwise time.Duration) time.Duration {
 	return f.duration("/expiresIn", text, otherwise, time.Second, maxExpiry)
 }
 
+// prepared are the rows of a turn's parts and calls.
+type prepared struct {
+	parts  store.Parts
+	calls  []store.NewCall      // those that the turn does not have yet
+	places map[model.CallID]int // where the calls that it has stand now
+}
+
 // prepare makes the rows of a turn's parts and calls: notes about edits come
-// right behind the step-start, and each call gets its verdict.
+// right behind the step-start, and each call gets its verdict. A call that the
+// turn has already, since it was committed while the turn streamed, is
+// recognized by its id and its input. Errors: [Invalid] when what was
+// committed is not what the parts say; those of the store.
 func (s *Service) prepare(
-	ctx context.Context, tenant model.TenantID, parts []part, executor model.Executor, continues model.TurnID,
-) (_ store.Parts, _ []store.NewCall, err error) {
+	ctx context.Context, tenant model.TenantID, parts []part, executor model.Executor, turn *model.Turn,
+) (out prepared, err error) {
 	ctx, at := s.steps.Begin(ctx, "evaluate")
 	defer func() { at.End(err) }()
-	stored := store.Parts{json.RawMessage(parts[0].raw)}
-	if continues != "" {
-		notes, err := s.store.Notes(ctx, tenant, continues)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, n := range notes[continues] {
-			stored = append(stored, noteOf(n))
-		}
+	notes, err := s.notes(ctx, tenant, turn.Continues)
+	if err != nil {
+		return out, err
 	}
+	out.parts = append(store.Parts{json.RawMessage(parts[0].raw)}, notes...)
+	out.places = map[model.CallID]int{}
 	j := judge{tenant: tenant, schemas: s.schemas, executor: executor}
 	if names := toolNames(parts); len(names) > 0 {
 		if j.catalog, err = s.store.Catalog(ctx, tenant, names); err != nil {
-			return nil, nil, err
+			return out, err
 		}
 	}
-	var calls []store.NewCall
 	for _, p := range parts[1:] {
 		if p.call == nil {
-			stored = append(stored, json.RawMessage(p.raw))
+			out.parts = append(out.parts, json.RawMessage(p.raw))
 			continue
 		}
-		call := j.call(p.call, len(stored))
+		place := len(out.parts)
+		out.parts = append(out.parts, nil)
+		if has, err := committedCall(tenant, turn, p.call); err != nil {
+			return out, err
+		} else if has != nil {
+			out.places[has.ID] = place
+			continue
+		}
+		call := j.call(p.call, place)
 		s.steps.judged(ctx, &call.Call)
-		calls = append(calls, call)
-		stored = append(stored, nil)
+		out.calls = append(out.calls, call)
 	}
-	return stored, calls, nil
+	if len(out.places) != len(turn.Calls) {
+		return out, NewInvalid("/parts", "lack a call that was committed while the turn streamed")
+	}
+	return out, nil
+}
+
+// committedCall finds the call that a turn has under a tool call id, or nil.
+func committedCall(tenant model.TenantID, turn *model.Turn, t *toolCall) (*model.Call, error) {
+	for _, c := range turn.Calls {
+		if c.ToolCallID != t.id {
+			continue
+		}
+		if !c.Edited && !bytes.Equal(c.Digest, model.Digest(tenant, c.ID, t.tool, c.Tool.Definition, t.input)) {
+			return nil, NewInvalid(t.pointer, "is another call than the one that was committed under its toolCallId")
+		}
+		return c, nil
+	}
+	return nil, nil
+}
+
+// notes are the parts in which the model is told of what people edited in the
+// turn that is continued.
+func (s *Service) notes(ctx context.Context, tenant model.TenantID, continues model.TurnID) (store.Parts, error) {
+	if continues == "" {
+		return nil, nil
+	}
+	notes, err := s.store.Notes(ctx, tenant, continues)
+	if err != nil {
+		return nil, err
+	}
+	var out store.Parts
+	for _, n := range notes[continues] {
+		out = append(out, noteOf(n))
+	}
+	return out, nil
 }
 
 func noteOf(n model.Note) json.RawMessage {
@@ -150,7 +198,7 @@ func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, 
 	parts := readParts(f, req.Parts)
 	executor, expiry := f.executor(req.Executor), f.expiry(req.ExpiresIn, s.expiry)
 	e := store.Ending{
-		Turn: turn, Topic: topic, Fence: req.Fence, Token: req.Token, Content: req.content(), Expiry: expiry,
+		Turn: turn, Topic: topic, Fence: req.Fence, Token: req.Token, Content: req.content(), Expiry: expiry, Aborted: req.aborted,
 		Actor: from.Actor(), Channel: from.Channel,
 	}
 	f.ending(req, &e)
@@ -162,9 +210,11 @@ func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, 
 		return Registered{}, err
 	}
 	if e.Error == "" {
-		if e.Parts, e.Calls, err = s.prepare(ctx, from.By.Tenant, parts, executor, live.Continues); err != nil {
+		made, err := s.prepare(ctx, from.By.Tenant, parts, executor, live)
+		if err != nil {
 			return Registered{}, err
 		}
+		e.Parts, e.Calls, e.Places = made.parts, made.calls, made.places
 	}
 	ctx, at := s.steps.Begin(ctx, "register")
 	out, err := s.store.FinishLive(ctx, from.By.Tenant, e)

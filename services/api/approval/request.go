@@ -41,6 +41,8 @@ type FinishRequest struct {
 	Error     *string          `json:"error,omitzero" doc:"Why the turn failed; instead of parts."`
 	Executor  string           `json:"executor,omitzero" enum:"worker,caller"`
 	ExpiresIn string           `json:"expiresIn,omitzero"`
+
+	aborted bool // the error is that its own side gave up
 }
 
 // MessagesRequest appends messages of the user or the system.

@@ -79,7 +79,7 @@ func (r *request) turnAnswer(out approval.Registered) (TurnAnswer, error) {
 		return TurnAnswer{}, err
 	}
 	body := TurnAnswer{Topic: topic, Turn: view.NewTurn(out.Turn, out.Topic.Version)}
-	if out.Created && out.Turn.Step == 0 && out.Parts != nil {
+	if whole := len(out.Calls) == len(out.Turn.Calls); out.Created && out.Turn.Step == 0 && out.Parts != nil && whole {
 		body.Message = strictjson.Raw(view.Message(committed(out)))
 		return body, nil
 	}

@@ -1,0 +1,91 @@
+package aisdk
+
+import (
+	"context"
+	"sync"
+
+	"github.com/countersign/countersign/pkg/bus"
+	"github.com/countersign/countersign/services/api/approval"
+)
+
+// maxBatch bounds the lines of one message, in bytes, so that it fits NATS.
+const maxBatch = 128 << 10
+
+// publisher publishes the chunks of one stream in order. What comes while a
+// publish is under way goes with the next one: no timer, and a busy stream
+// costs few messages.
+type publisher struct {
+	out    Chunks
+	to     bus.Chunks // tenant, turn, fence
+	mu     sync.Mutex
+	lines  [][]byte
+	more   chan struct{}
+	closed bool
+	done   chan struct{}
+}
+
+func publish(ctx context.Context, out Chunks, st *approval.Stream) *publisher {
+	p := &publisher{out: out, to: bus.Chunks{Tenant: st.Tenant, Turn: st.Writer.Turn, Fence: st.Writer.Fence},
+		more: make(chan struct{}, 1), done: make(chan struct{})}
+	go p.run(ctx)
+	return p
+}
+
+// add hands over one chunk's line.
+func (p *publisher) add(line []byte) {
+	p.mu.Lock()
+	p.lines = append(p.lines, line)
+	p.mu.Unlock()
+	p.wake()
+}
+
+func (p *publisher) wake() {
+	select {
+	case p.more <- struct{}{}:
+	default:
+	}
+}
+
+// end publishes what is left, and where whole says so that nothing follows;
+// it returns when that was tried.
+func (p *publisher) end() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.wake()
+	<-p.done
+}
+
+// run publishes until the end. What cannot be published leaves a gap that
+// followers see: they wait for the rows then.
+func (p *publisher) run(ctx context.Context) {
+	defer close(p.done)
+	for range p.more {
+		for {
+			batch, n, closed := p.take()
+			if n == 0 && !closed {
+				break
+			}
+			next := p.to
+			next.Lines, next.Count = batch, n
+			_ = p.out.PublishChunks(ctx, next)
+			p.to.First += n
+			if n == 0 {
+				return
+			}
+		}
+	}
+}
+
+// take takes lines for one message. With none left, closed tells whether that
+// is the end.
+func (p *publisher) take() (batch []byte, n int64, closed bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for len(p.lines) > 0 && (n == 0 || len(batch)+len(p.lines[0]) < maxBatch) {
+		batch = append(append(batch, p.lines[0]...), '\n')
+		p.lines = p.lines[1:]
+		n++
+	}
+	return batch, n, p.closed
+}

@@ -1,0 +1,301 @@
+package aisdk
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/countersign/countersign/pkg/daemon"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/strictjson"
+	"github.com/countersign/countersign/pkg/uistream"
+	"github.com/countersign/countersign/services/api/view"
+	"github.com/countersign/countersign/services/api/watch"
+)
+
+// window is one open stream of a message to one client: what the client was
+// told, and how to tell it the rest.
+type window struct {
+	*Windows
+	out     *frames
+	version uistream.Version
+	topic   store.TopicKey
+	watch   *watch.Watch
+	may     func(context.Context) error // whether the client still may read
+
+	told   uistream.Tracker
+	steps  int  // of the message, that the client has
+	open   bool // a step was begun in this response and is not finished
+	reason string
+}
+
+// errReset ends a response whose client has chunks that do not count any
+// more and cannot be told so; it resumes the stream and is told all anew.
+var errReset = errors.New("the stream was replaced")
+
+// run tells the message until it is over, or waits for people; deadline is
+// when a client is told to come back instead of waiting on.
+func (w *window) run(ctx context.Context, message model.MessageID, deadline <-chan time.Time) error {
+	for {
+		h, err := w.Rows.Messages(ctx, w.topic.Tenant, w.topic.Topic, store.Range{ID: message})
+		if err != nil {
+			return err
+		}
+		if len(h.Messages) == 0 || len(h.Messages[0].Turns) == 0 {
+			return model.ErrNotFound
+		}
+		w.watch.Saw(h.Version)
+		turns := h.Messages[0].Turns
+		live, err := w.tell(turns)
+		if err != nil {
+			return err
+		}
+		if live != nil {
+			if err := w.follow(ctx, live); err != nil {
+				return err
+			}
+			continue
+		}
+		if end := w.ending(&turns[len(turns)-1]); end != nil {
+			return w.finish(*end)
+		}
+		switch err := w.idle(ctx, deadline, w.watch.Changed()); {
+		case errors.Is(err, errHeld):
+			return w.finish(uistream.Chunk{Type: uistream.Error, ErrorText: waitsFor(turns[len(turns)-1].State())})
+		case err != nil:
+			return err
+		}
+		w.watch.Again()
+	}
+}
+
+// tell brings the client to what the rows say, and gives the turn that
+// streams, of which the rows do not know all yet.
+func (w *window) tell(turns []store.MessageTurn) (live *store.MessageTurn, err error) {
+	for i := range turns {
+		t := &turns[i]
+		if i >= w.steps && t.Streaming && t.Live != nil {
+			return t, nil
+		}
+		var chunks []uistream.Chunk
+		parts := raws(view.TurnParts(*t))
+		if i < w.steps {
+			if chunks, err = w.update(parts); err == nil {
+				err = w.send(chunks...)
+			}
+		} else if chunks, err = uistream.Replay(parts, w.version); err == nil {
+			w.steps++
+			err = w.send(chunks...)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, w.out.flush()
+}
+
+// update tells what became of calls that the client has: denials first, then
+// the other outcomes, as the SDK's own server does.
+func (w *window) update(parts []strictjson.Raw) (out []uistream.Chunk, err error) {
+	var later []uistream.Chunk
+	for _, p := range parts {
+		chunks, err := w.told.Update(p, w.version)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(chunks); n > 0 && chunks[n-1].Type == uistream.ToolOutputDenied {
+			out = append(out, chunks...)
+		} else {
+			later = append(later, chunks...)
+		}
+	}
+	return append(out, later...), nil
+}
+
+func raws(parts []jsonRaw) []strictjson.Raw {
+	out := make([]strictjson.Raw, len(parts))
+	for i, p := range parts {
+		out[i] = strictjson.Raw(p)
+	}
+	return out
+}
+
+// send writes chunks, with the ends of steps where they belong.
+func (w *window) send(chunks ...uistream.Chunk) error {
+	for _, c := range chunks {
+		if !w.version.Knows(c) {
+			continue
+		}
+		if c.Type == uistream.StartStep {
+			if err := w.finishStep(); err != nil {
+				return err
+			}
+			w.open = true
+		}
+		w.told.Tell(c)
+		line, err := c.Encode()
+		if err != nil {
+			return err
+		}
+		w.out.add(line)
+	}
+	return nil
+}
+
+func (w *window) finishStep() error {
+	if !w.open {
+		return nil
+	}
+	w.open = false
+	return w.send(uistream.Chunk{Type: uistream.FinishStep})
+}
+
+// ending says how a response ends whose message has come to this turn; nil
+// while there is more to come.
+func (w *window) ending(t *store.MessageTurn) *uistream.Chunk {
+	reason := w.reason
+	switch t.State() {
+	case model.TurnAwaitingApproval:
+		if t.OpenCalls > t.OpenApprovals && working(t) {
+			return nil // a client that has a call without its outcome never posts its answers
+		}
+		reason = "tool-calls"
+	case model.TurnNeedsAttention:
+		reason = "tool-calls"
+	case model.TurnDone:
+		if reason == "" || reason == "tool-calls" {
+			reason = "stop"
+		}
+	case model.TurnAborted:
+		return &uistream.Chunk{Type: uistream.Abort, Reason: t.EndReason}
+	case model.TurnError:
+		return &uistream.Chunk{Type: uistream.Error, ErrorText: t.EndReason}
+	default:
+		return nil
+	}
+	return &uistream.Chunk{Type: uistream.Finish, FinishReason: reason}
+}
+
+// working tells whether a call of the turn runs, or will by itself.
+func working(t *store.MessageTurn) bool {
+	for _, c := range t.Calls {
+		if c.Run == model.RunQueued || c.Run == model.RunStarted {
+			return true
+		}
+	}
+	return false
+}
+
+// finish ends the response. A client that would post by itself for ever is
+// told of an error instead of an end.
+func (w *window) finish(end uistream.Chunk) error {
+	if err := w.finishStep(); err != nil {
+		return err
+	}
+	if w.told.Awaits() && end.Type != uistream.Error {
+		end = uistream.Chunk{Type: uistream.Error, ErrorText: "What was answered is not carried out yet."}
+	}
+	if err := w.send(end); err != nil {
+		return err
+	}
+	w.out.end()
+	return w.out.flush()
+}
+
+// waitsFor tells a client that waited long enough what it waited for.
+func waitsFor(state model.TurnState) string {
+	switch state {
+	case model.TurnExecuting:
+		return "A tool is still running; reload to see its result."
+	case model.TurnContinuing:
+		return "The answer was not begun yet; reload to see it."
+	}
+	return "The conversation waits; reload to see how it went on."
+}
+
+// errHeld is that a response was held open for as long as it may be.
+var errHeld = errors.New("held long enough")
+
+// idle waits for one of the changes, and shows the client meanwhile that its
+// stream lives.
+func (w *window) idle(ctx context.Context, deadline <-chan time.Time, changes ...<-chan struct{}) error {
+	var first, second <-chan struct{}
+	first = changes[0]
+	if len(changes) > 1 {
+		second = changes[1]
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-daemon.Draining(ctx):
+			return errReset
+		case <-w.out.silence.C:
+			if err := w.out.comment(); err != nil {
+				return err
+			}
+			if err := w.may(ctx); err != nil {
+				return err
+			}
+			continue
+		case <-deadline:
+			return errHeld
+		case <-first:
+		case <-second:
+		}
+		return w.may(ctx)
+	}
+}
+
+// frames writes an event stream to one client, which must take each write
+// within writeTimeout: a slow one is dropped, and resumes.
+type frames struct {
+	w       http.ResponseWriter
+	rc      *http.ResponseController
+	buf     []byte
+	silence *time.Ticker
+}
+
+// writeTimeout bounds one write; comments are how often a silent stream shows
+// that it lives.
+const (
+	writeTimeout = 10 * time.Second
+	comments     = 15 * time.Second
+)
+
+func openFrames(w http.ResponseWriter) *frames {
+	f := &frames{w: w, rc: http.NewResponseController(w), silence: time.NewTicker(comments)}
+	_ = f.rc.SetReadDeadline(time.Time{})
+	_ = f.rc.SetWriteDeadline(time.Time{})
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache")
+	header.Set("X-Accel-Buffering", "no")
+	header.Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
+	w.WriteHeader(http.StatusOK)
+	return f
+}
+
+func (f *frames) add(line []byte) { f.buf = uistream.AppendFrame(f.buf, line) }
+
+func (f *frames) end() { f.buf = append(f.buf, uistream.Done...) }
+
+func (f *frames) comment() error {
+	f.buf = uistream.AppendComment(f.buf, "keep-alive")
+	return f.flush()
+}
+
+func (f *frames) flush() error {
+	if len(f.buf) == 0 {
+		return nil
+	}
+	if err := f.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
+	_, err := f.w.Write(f.buf)
+	f.buf = f.buf[:0]
+	f.silence.Reset(comments)
+	return errors.Join(err, f.rc.Flush())
+}

@@ -1,0 +1,102 @@
+package aisdk
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/uistream"
+	"github.com/countersign/countersign/services/api/watch"
+)
+
+type jsonRaw = json.RawMessage
+
+// Rows is what windows read; *store.Store is one.
+type Rows interface {
+	TopicViews(ctx context.Context, keys []store.TopicKey) ([]store.TopicView, error)
+	Messages(ctx context.Context, tenant model.TenantID, topic model.TopicID, r store.Range) (store.History, error)
+	Turn(ctx context.Context, tenant model.TenantID, id model.TurnID) (*model.Turn, error)
+}
+
+// Windows gives the windows of conversations their streams.
+type Windows struct {
+	Rows Rows
+	Hub  *watch.Hub
+	Hold time.Duration // how long a response stays open on which nothing comes
+	Log  *slog.Logger
+
+	feeds *feeds
+}
+
+// NewWindows makes the windows of a node.
+func NewWindows(rows Rows, hub *watch.Hub, chunks Chunks, hold time.Duration, log *slog.Logger) *Windows {
+	return &Windows{Rows: rows, Hub: hub, Hold: hold, Log: log, feeds: &feeds{chunks: chunks, open: map[feedKey]*feed{}}}
+}
+
+// Client is who asks for a stream.
+type Client struct {
+	Topic     store.TopicKey
+	Version   uistream.Version
+	Authorize func(context.Context) error // whether it still may read
+}
+
+// Resume tells the message that is being written, from its first chunk on,
+// and follows it. With nothing active it answers 204. Before anything is
+// written it may return an error for the caller to answer.
+func (ws *Windows) Resume(w http.ResponseWriter, r *http.Request, c Client) error {
+	watching := ws.Hub.Watch(c.Topic) // watch first, read after
+	defer watching.Close()
+	views, err := ws.Rows.TopicViews(r.Context(), []store.TopicKey{c.Topic})
+	if err != nil {
+		return err
+	}
+	message, active := activeMessage(views)
+	if !active {
+		w.WriteHeader(http.StatusNoContent)
+		return nil
+	}
+	win := ws.window(w, watching, c)
+	defer win.out.silence.Stop()
+	if err := win.send(uistream.Chunk{Type: uistream.Start, MessageID: string(message)}); err != nil {
+		return err
+	}
+	ws.close(r.Context(), win.run(r.Context(), message, time.After(ws.Hold)))
+	return nil
+}
+
+func (ws *Windows) window(w http.ResponseWriter, watching *watch.Watch, c Client) *window {
+	return &window{Windows: ws, out: openFrames(w), version: c.Version, topic: c.Topic, watch: watching, may: c.Authorize}
+}
+
+// close ends a response that has begun. One that could not be told to its end
+// is cut off, so that its client does not take it for whole.
+func (ws *Windows) close(ctx context.Context, err error) {
+	if err == nil {
+		return
+	}
+	if !errors.Is(err, errReset) && ctx.Err() == nil {
+		ws.Log.WarnContext(ctx, "a window's stream ended early", "error", err)
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// activeMessage is the message on which the model, a tool or a backend is at
+// work: the newest one, if there are several.
+func activeMessage(views []store.TopicView) (model.MessageID, bool) {
+	if len(views) == 0 {
+		return "", false
+	}
+	turns := views[0].Turns
+	for i := len(turns) - 1; i >= 0; i-- {
+		switch turns[i].State {
+		case model.TurnStreaming, model.TurnExecuting, model.TurnContinuing:
+			return turns[i].Message, true
+		}
+	}
+	return "", false
+}

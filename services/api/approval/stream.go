@@ -1,0 +1,144 @@
+package approval
+
+import (
+	"context"
+	"time"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/strictjson"
+	"github.com/countersign/countersign/services/api/view"
+)
+
+// StreamRequest begins the stream of a live turn.
+type StreamRequest struct {
+	Fence     int64
+	Token     string
+	Executor  string
+	ExpiresIn string
+}
+
+// StreamLease is how long a live turn lasts after its stream was last heard
+// of.
+const StreamLease = 30 * time.Second
+
+// Stream is a live turn that streams: its calls are committed one by one, and
+// its end with the rest. It is for one goroutine.
+type Stream struct {
+	Tenant  model.TenantID
+	Message model.MessageID
+	Writer  store.Streamer
+	Notes   []strictjson.Raw // parts that stand behind the step-start
+
+	service  *Service
+	from     Origin
+	turn     *model.Turn
+	executor model.Executor
+	expiry   time.Duration
+}
+
+// Stream hands a live turn's stream to whoever knows its fence and token.
+// Errors: [Invalid], and those of [store.Store.BeginStream].
+func (s *Service) Stream(ctx context.Context, from Origin, topic model.TopicID, turn model.TurnID, req StreamRequest) (*Stream, error) {
+	f := &faults{}
+	st := &Stream{Tenant: from.By.Tenant, service: s, from: from, executor: f.executor(req.Executor), expiry: f.expiry(req.ExpiresIn, s.expiry)}
+	st.Writer = store.Streamer{Turn: turn, Topic: topic, Fence: req.Fence, Token: req.Token}
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	begun, err := s.store.BeginStream(ctx, st.Tenant, st.Writer, StreamLease)
+	if err != nil {
+		return nil, err
+	}
+	st.Writer.Fence, st.Message = begun.Fence, begun.Message
+	if st.turn, err = s.store.Turn(ctx, st.Tenant, turn); err != nil {
+		return nil, err
+	}
+	notes, err := s.notes(ctx, st.Tenant, st.turn.Continues)
+	for _, n := range notes {
+		st.Notes = append(st.Notes, strictjson.Raw(n))
+	}
+	return st, err
+}
+
+// Commit registers the calls of the stream's parts so far that are new, and
+// gives each as the part that the committed row makes. Nothing of them may be
+// shown before. Errors: [Invalid], and those of [store.Store.ExtendLive].
+func (st *Stream) Commit(ctx context.Context, raws []strictjson.Raw) ([]strictjson.Raw, error) {
+	f := &faults{}
+	parts := readParts(f, raws)
+	if err := f.err(); err != nil {
+		return nil, err
+	}
+	made, err := st.service.prepare(ctx, st.Tenant, parts, st.executor, st.turn)
+	if err != nil {
+		return nil, err
+	}
+	ctx, at := st.service.steps.Begin(ctx, "register")
+	out, err := st.service.store.ExtendLive(ctx, st.Tenant, store.Extension{
+		Streamer: st.Writer, Parts: made.parts, Calls: made.calls, Places: made.places, Expiry: st.expiry, Lease: StreamLease,
+		Actor: st.from.Actor(), Channel: st.from.Channel,
+	})
+	about(at, out.Turn)
+	at.End(err)
+	if err != nil {
+		return nil, err
+	}
+	st.turn = out.Turn
+	return drawn(out.Turn, made.calls), nil
+}
+
+// drawn are the parts of calls that were just committed.
+func drawn(turn *model.Turn, news []store.NewCall) (out []strictjson.Raw) {
+	for _, n := range news {
+		c := turn.Call(n.Call.ID)
+		shown := view.TurnParts(store.MessageTurn{Turn: turn, Parts: store.Parts{nil}, Calls: []store.MessageCall{
+			{Call: alone(c), Dynamic: n.Dynamic, Extra: n.Extra, Input: n.Input}}})
+		out = append(out, strictjson.Raw(shown[0]))
+	}
+	return out
+}
+
+// alone is a call as the only part of a turn.
+func alone(c *model.Call) *model.Call {
+	out := *c
+	out.Part = 0
+	return &out
+}
+
+// Finish ends the stream with all of its parts. The same end again is the same
+// end. Errors: as [Stream.Commit].
+func (st *Stream) Finish(ctx context.Context, parts []strictjson.Raw) error {
+	return st.end(ctx, FinishRequest{Parts: parts})
+}
+
+// Fail ends the turn with an error.
+func (st *Stream) Fail(ctx context.Context, text string) error {
+	return st.end(ctx, FinishRequest{Error: reasonOf(text, "The model's stream failed.")})
+}
+
+// Abort ends the turn as one that its own side gave up.
+func (st *Stream) Abort(ctx context.Context, reason string) error {
+	return st.end(ctx, FinishRequest{Error: reasonOf(reason, "The model's stream was aborted."), aborted: true})
+}
+
+// reasonOf is a text that can be stored as it is, or another one for it.
+func reasonOf(text, otherwise string) *string {
+	if text == "" || len(text) > maxErrorText || model.CheckProse(text) != nil {
+		return &otherwise
+	}
+	return &text
+}
+
+func (st *Stream) end(ctx context.Context, req FinishRequest) error {
+	req.Fence, req.Token = st.Writer.Fence, st.Writer.Token
+	req.Executor, req.ExpiresIn = string(st.executor), st.expiry.String()
+	_, err := st.service.Finish(ctx, st.from, st.Writer.Topic, st.Writer.Turn, req)
+	return err
+}
+
+// Renew moves the turn's lease on. Errors: [store.Store.RenewStream]: the turn
+// is not this stream's any more.
+func (st *Stream) Renew(ctx context.Context) error {
+	return st.service.store.RenewStream(ctx, st.Tenant, st.Writer, StreamLease)
+}
