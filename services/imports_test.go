@@ -41,7 +41,7 @@ var ours = map[string][]string{
 	"internal/cluster":      {"pkg/client", "pkg/model", "pkg/store", "internal/localservers", "internal/cluster"},
 
 	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/strictjson",
-		"pkg/failpoint", "pkg/toolschema", "pkg/egress", "internal/visible", "services/api"},
+		"pkg/failpoint", "pkg/toolschema", "pkg/uistream", "pkg/egress", "internal/visible", "services/api"},
 	"services/continuer": {"pkg/failpoint", "pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/continuer"},
 	"services/worker":    {"pkg/failpoint", "pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "internal/bugs", "services/worker"},
 

@@ -25,6 +25,7 @@ type Message struct {
 // its parts.
 type MessageTurn struct {
 	*model.Turn
+	State model.TurnState // as its row has it: continuations are not read here
 	Parts Parts
 	Calls []MessageCall // by part
 }
@@ -92,7 +93,7 @@ const selectMessages = `
 	 order by m.position`
 
 const selectTurnsOfMessages = `
-	select ` + turnColumns + `, parts, version
+	select ` + turnColumns + `, parts, version, state
 	  from turns
 	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `)) and not discarded
 	 order by message_id, step`
@@ -146,7 +147,8 @@ func (h *historian) scanTurns(rows pgx.Rows) error {
 	for rows.Next() {
 		var raw []byte
 		var version int64
-		t, err := scanTurn(rows, &raw, &version)
+		var state model.TurnState
+		t, err := scanTurn(rows, &raw, &version, &state)
 		if err != nil {
 			return err
 		}
@@ -155,7 +157,7 @@ func (h *historian) scanTurns(rows pgx.Rows) error {
 		if err != nil {
 			return err
 		}
-		h.turnsOf[t.Message] = append(h.turnsOf[t.Message], MessageTurn{Turn: t, Parts: parts})
+		h.turnsOf[t.Message] = append(h.turnsOf[t.Message], MessageTurn{Turn: t, State: state, Parts: parts})
 		h.versions[t.Message] = max(h.versions[t.Message], version)
 	}
 	return rows.Err()

@@ -149,6 +149,25 @@ func TestUpdate(t *testing.T) {
 	}
 }
 
+// A client is told of each thing once, whatever its version can be told.
+func TestTrackerTellsOnce(t *testing.T) {
+	t.Parallel()
+	for _, v := range []Version{V6, V7} {
+		for _, now := range []strictjson.Raw{toolPart(outputAvailable, `"output":1,`+approvedPart), toolPart(outputDenied, deniedPart)} {
+			var client Tracker
+			if err := client.Know(toolPart(approvalRequested, `"approval":{"id":"a"}`)); err != nil {
+				t.Fatal(err)
+			}
+			if first, err := client.Update(now, v); err != nil || len(first) == 0 {
+				t.Errorf("v%d: %+v, %v", v, first, err)
+			}
+			if again, err := client.Update(now, v); err != nil || len(again) != 0 {
+				t.Errorf("v%d is told again: %+v, %v", v, again, err)
+			}
+		}
+	}
+}
+
 // A member that would make the SDK's parser throw is told as text.
 func TestPoisonousOutput(t *testing.T) {
 	t.Parallel()

@@ -27,14 +27,14 @@ func update(was, is *told, v Version) (out []Chunk) {
 	if edited := !bytes.Equal(was.Input, is.Input) && is.Input != nil && was.State != inputStreaming; edited {
 		out = append(out, is.call())
 	}
-	if is.State == was.State && equal(is.verdict(), was.verdict()) {
+	if is.State == was.State && (is.over() || equal(is.verdict(), was.verdict())) {
 		return out
 	}
 	out = append(out, is.answered(was, v)...)
 	switch {
 	case is.State == outputDenied && v < V7 && is.contradicts(was):
 		out = append(out, Chunk{Type: ToolOutputError, ToolCallID: is.ToolCallID, ErrorText: is.denial()})
-	case is.State == outputDenied || is.State == outputAvailable || is.State == outputError:
+	case is.over():
 		out = append(out, is.output())
 	}
 	return known(out, v)
@@ -54,6 +54,11 @@ func (t *told) answered(was *told, v Version) []Chunk {
 		return []Chunk{t.response()}
 	}
 	return nil
+}
+
+// over tells whether the call has come to its end.
+func (t *told) over() bool {
+	return t.State == outputDenied || t.State == outputAvailable || t.State == outputError
 }
 
 // contradicts tells whether the client believes that the call was approved.

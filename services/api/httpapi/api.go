@@ -14,6 +14,7 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/api/aisdk"
 	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/watch"
 )
@@ -42,6 +43,8 @@ type Deps struct {
 	Waiter      Waiter
 	Projections Projections
 	Events      Events
+	Intake      *aisdk.Intake
+	Windows     *aisdk.Windows
 	Log         *slog.Logger
 
 	TracerProvider trace.TracerProvider

@@ -76,6 +76,12 @@ func write[In, Out any](method, path string, roles []model.Role, status int, sum
 		}}
 }
 
+// stream is a route whose body or answer, or both, last as long as they like.
+func stream(method, path string, roles []model.Role, summary string, serve func(*request) (answer, error)) route {
+	return route{method: method, path: path, summary: summary, roles: roles, answer: reflect.TypeFor[nothing](),
+		status: http.StatusOK, serve: serve}
+}
+
 // with adds known query parameters.
 func (rt route) with(query ...string) route {
 	rt.query = append(slices.Clone(rt.query), query...)
@@ -213,8 +219,7 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 
 // notAvailable are the parts of the contract that a later version brings.
 var notAvailable = []string{
-	"/api/chat", "/api/chat/{id}/stream",
-	"/v1/topics/{topic}/turns/{turn}/chunks",
+	"/api/chat",
 	"/v1/endpoints", "/v1/endpoints/{name}", "/v1/grants", "/v1/grants/{name}",
 	"/v1/audit", "/v1/audit/verify",
 }

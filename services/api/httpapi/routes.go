@@ -27,6 +27,8 @@ func (a *API) conversation() []route {
 		write[approval.MessagesRequest, MessagesAnswer](post, "/v1/topics/{topic}/messages", backend, is201, "Append messages of the user or the system", a.postMessages),
 		write[approval.TurnRequest, TurnAnswer](post, "/v1/topics/{topic}/turns", backend, is201, "Register an assistant turn, or open one live", a.registerTurn),
 		write[approval.FinishRequest, TurnAnswer](post, "/v1/topics/{topic}/turns/{turn}/finish", backend, is200, "End a live turn", a.finishTurn),
+		stream(post, "/v1/topics/{topic}/turns/{turn}/chunks", backend, "Stream a live turn's chunks in (NDJSON or server-sent events)", a.takeChunks).with("executor", "expiresIn"),
+		stream(get, "/api/chat/{topic}/stream", anybody, "Follow the message that is being written, as the AI SDK's client does; 204 when there is none", a.resumeChat).with("sdk"),
 		write[cancelRequest, CancelAnswer](post, "/v1/topics/{topic}/cancel", conductors, is200, "End a turn, or all open ones", a.cancel),
 		read[Page[view.TopicBody]](get, "/v1/topics", anybody, []string{"limit", "cursor", "status", "id"}, "List topics", a.listTopics),
 		read[view.TopicBody](get, "/v1/topics/{topic}", anybody, []string{"minVersion"}, "Read a topic's status", a.getTopic),

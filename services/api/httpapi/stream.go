@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/countersign/countersign/pkg/model"
@@ -14,10 +13,7 @@ func (r *request) stream(topic model.TopicID, after int64) func(http.ResponseWri
 	return func(w http.ResponseWriter) error {
 		return r.api.Events.Events(w, r.Request, watch.Subscription{
 			Topic: r.topicKey(topic), After: after, Key: r.by.Key,
-			Authorize: func(context.Context) error {
-				_, err := r.api.Authenticate(r.Request)
-				return err
-			},
+			Authorize: r.stillMay(),
 		})
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/status"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/api/aisdk"
 	"github.com/countersign/countersign/services/api/console"
 	"github.com/countersign/countersign/services/api/httpapi"
 	"github.com/countersign/countersign/services/api/watch"
@@ -33,6 +34,7 @@ type Config struct {
 	RateLimit     float64       `name:"rate-limit" env:"COUNTERSIGN_RATE_LIMIT" default:"20000" help:"Requests per second that one API key may make of this node; 0 is no limit."`
 	MaxConns      int32         `name:"max-conns" env:"COUNTERSIGN_API_MAX_CONNS" default:"8" help:"Connections to Postgres in each of two pools, reads and commits."`
 	SweepInterval time.Duration `name:"sweep-interval" env:"COUNTERSIGN_API_SWEEP_INTERVAL" default:"2s" help:"How often what people and callers wait for is compared with its rows: the most that a lost signal can cost them."`
+	ChatHold      time.Duration `name:"chat-hold" env:"COUNTERSIGN_CHAT_HOLD" default:"5m" help:"How long a chat client's response stays open while a tool runs or the answer is not begun; then it is told what is awaited."`
 	Chat          bool          `name:"chat" env:"COUNTERSIGN_CHAT" help:"Let people write into a conversation on the page, for systems with a chat backend that answers."`
 }
 
@@ -108,6 +110,8 @@ func (n node) handler() http.Handler {
 	t := n.telemetry
 	api := httpapi.New(httpapi.Deps{
 		Store: n.store, Waiter: n.hub, Projections: n.projection, Events: n.hub, Log: n.log,
+		Intake:         &aisdk.Intake{Chunks: n.bus, Log: n.log},
+		Windows:        aisdk.NewWindows(n.store, n.hub, n.bus, n.cfg.ChatHold, n.log),
 		TracerProvider: t.TracerProvider, MeterProvider: t.MeterProvider, Propagator: t.Propagator,
 	}, httpapi.Limits{DefaultExpiry: n.cfg.DefaultExpiry, Body: n.cfg.MaxBody, Rate: n.cfg.RateLimit})
 

@@ -1,0 +1,93 @@
+package httpapi
+
+import (
+	"context"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/uistream"
+	"github.com/countersign/countersign/services/api/aisdk"
+	"github.com/countersign/countersign/services/api/approval"
+)
+
+// The headers by which the writer of a live turn's stream shows that it is.
+const (
+	fenceHeader = aisdk.FenceHeader
+	tokenHeader = "Countersign-Token"
+)
+
+// takeChunks takes a live turn's stream in.
+func (a *API) takeChunks(r *request) (answer, error) {
+	topic, err := r.topicID()
+	if err != nil {
+		return answer{}, err
+	}
+	turn, err := idIn[model.TurnID](r, "turn")
+	if err != nil {
+		return answer{}, err
+	}
+	if err := r.streamType(); err != nil {
+		return answer{}, err
+	}
+	fence, err := strconv.ParseInt(r.Header.Get(fenceHeader), 10, 64)
+	token := r.Header.Get(tokenHeader)
+	if err != nil || token == "" {
+		return answer{}, approval.NewInvalid("", "the headers "+fenceHeader+" and "+tokenHeader+" must be what opening the turn live gave")
+	}
+	st, err := a.cases.Stream(r.Context(), r.origin(), topic, turn, approval.StreamRequest{
+		Fence: fence, Token: token, Executor: r.param("executor"), ExpiresIn: r.param("expiresIn")})
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{write: func(w http.ResponseWriter) error { return a.Intake.Take(w, r.Request, st) }}, nil
+}
+
+// streamType refuses a body that is no stream of chunks.
+func (r *request) streamType() error {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	encoding := r.Header.Get("Content-Encoding")
+	known := kind == "application/x-ndjson" || kind == "text/event-stream"
+	if err != nil || !known || encoding != "" && encoding != "identity" {
+		return say(errMediaType, "Send chunks as application/x-ndjson or text/event-stream.")
+	}
+	return nil
+}
+
+// resumeChat gives a window the message that is being written.
+func (a *API) resumeChat(r *request) (answer, error) {
+	topic, err := r.topicID()
+	if err != nil {
+		return answer{}, err
+	}
+	version, err := r.sdk()
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{write: func(w http.ResponseWriter) error {
+		return a.Windows.Resume(w, r.Request, aisdk.Client{Topic: r.topicKey(topic), Version: version, Authorize: r.stillMay()})
+	}}, nil
+}
+
+// sdk is the AI SDK's version that a client speaks, by ?sdk= or its header.
+func (r *request) sdk() (uistream.Version, error) {
+	said := r.param("sdk")
+	if said == "" {
+		said = r.Header.Get("Countersign-AI-SDK")
+	}
+	version, known := uistream.ParseVersion(said)
+	if !known {
+		return 0, approval.NewInvalid("?sdk", "must be 6 or 7, the AI SDK's major version")
+	}
+	return version, nil
+}
+
+// stillMay looks a request's key up again, so that one that was revoked sees
+// nothing more.
+func (r *request) stillMay() func(context.Context) error {
+	return func(context.Context) error {
+		_, err := r.api.Authenticate(r.Request)
+		return err
+	}
+}
