@@ -42,7 +42,6 @@ const FenceHeader = "Countersign-Fence"
 func (in *Intake) Take(w http.ResponseWriter, r *http.Request, st *approval.Stream) error {
 	rc := http.NewResponseController(w)
 	// The answer begins while the request's body still comes, and both last.
-	_ = rc.EnableFullDuplex()
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Time{})
 	w.Header().Set("Content-Type", "application/x-ndjson")

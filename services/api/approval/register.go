@@ -209,6 +209,9 @@ func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, 
 	if err != nil {
 		return Registered{}, err
 	}
+	if live.Live == nil { // the same ending again, or too late: the store knows
+		live = &model.Turn{Continues: live.Continues}
+	}
 	if e.Error == "" {
 		made, err := s.prepare(ctx, from.By.Tenant, parts, executor, live)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"slices"
 	"strings"
+	"time"
 
 	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
 
@@ -25,6 +26,7 @@ type route struct {
 	answer       reflect.Type // nil: nothing, or something that is no JSON
 	status       int          // of a success, for the document
 	serve        func(*request) (answer, error)
+	duplex       bool // its answer begins while its body still comes
 }
 
 // answer is what a handler gives: a status, and a body to be written as JSON
@@ -79,7 +81,7 @@ func write[In, Out any](method, path string, roles []model.Role, status int, sum
 // stream is a route whose body or answer, or both, last as long as they like.
 func stream(method, path string, roles []model.Role, summary string, serve func(*request) (answer, error)) route {
 	return route{method: method, path: path, summary: summary, roles: roles, answer: reflect.TypeFor[nothing](),
-		status: http.StatusOK, serve: serve}
+		status: http.StatusOK, serve: serve, duplex: method == http.MethodPost}
 }
 
 // with adds known query parameters.
@@ -120,8 +122,17 @@ func (a *API) traced(rt route) http.Handler {
 func (a *API) serve(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		req := &request{api: a, Request: r, w: w}
+		if rt.duplex {
+			// Without it the server reads the body before it answers, and
+			// this one may not come before the answer.
+			_ = http.NewResponseController(w).EnableFullDuplex()
+		}
 		out, err := req.run(rt)
 		if err != nil {
+			if rt.duplex { // nobody waits for the rest of the body
+				w.Header().Set("Connection", "close")
+				_ = http.NewResponseController(w).SetReadDeadline(time.Now())
+			}
 			a.fail(w, r, err)
 			return
 		}
