@@ -2,6 +2,6 @@
 
 package bugs
 
-// LostCommit: a commit that was answered with an error is taken for one that
+// LostCommit is the bug that a commit that was answered with an error is taken for one that
 // did not happen, and nobody looks.
 const LostCommit = true

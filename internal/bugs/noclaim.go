@@ -2,6 +2,6 @@
 
 package bugs
 
-// NoClaim: a worker believes its message, and runs a call whether its claim
+// NoClaim is the bug that a worker believes its message, and runs a call whether its claim
 // was committed or refused.
 const NoClaim = true

@@ -2,5 +2,5 @@
 
 package bugs
 
-// NoFence: a result is taken whichever attempt it is of.
+// NoFence is the bug that a result is taken whichever attempt it is of.
 const NoFence = true

@@ -2,5 +2,5 @@
 
 package bugs
 
-// RerunUnsafe: an unsafe call whose lease was lost is queued again.
+// RerunUnsafe is the bug that an unsafe call whose lease was lost is queued again.
 const RerunUnsafe = true

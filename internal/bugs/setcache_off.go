@@ -2,5 +2,5 @@
 
 package bugs
 
-// SetCache: what is projected into Redis replaces what is there, be it newer.
+// SetCache is the bug that what is projected into Redis replaces what is there, be it newer.
 const SetCache = false

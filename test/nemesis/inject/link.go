@@ -38,12 +38,12 @@ func (i *Injector) link(ctx context.Context, f schedule.Fault) (string, error) {
 		return "", err
 	}
 	if f.Kind == schedule.Cut {
-		link.Proxy.Cut()
+		link.Cut()
 	}
 	pause(ctx, f.For)
 	switch f.Kind {
 	case schedule.Snap, schedule.HalfOpen, schedule.LoseBack:
-		link.Proxy.Cut()
+		link.Cut()
 	}
 	return did(before, link.Counts()), link.Heal()
 }

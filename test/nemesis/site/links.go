@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/countersign/countersign/test/nemesis/proxy"
 )
@@ -55,10 +54,4 @@ func (s *Site) closeLinks() error {
 		errs = append(errs, link.Close())
 	}
 	return errors.Join(errs...)
-}
-
-// server is the part of a link's name that it leads to.
-func server(link string) string {
-	_, to, _ := strings.Cut(link, ">")
-	return to
 }

@@ -2,6 +2,7 @@ package site
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -105,7 +106,7 @@ func (n *Node) Surprise() error {
 	if n.mayEnd {
 		return nil
 	}
-	return fmt.Errorf("%s ended by itself: %v\n%s", n.Name, err, n.process.Log.Tail(20))
+	return errors.Join(fmt.Errorf("%s ended by itself\n%s", n.Name, n.process.Log.Tail(20)), err)
 }
 
 // Said tells whether it ever wrote a text.
