@@ -34,7 +34,7 @@ var bugs = []bug{
 		[]string{"I4"}},
 	{"bug_nofence", 1, schedule.Emphasis{Kinds: []schedule.Kind{schedule.Pause}, Targets: []string{"worker"}},
 		[]string{"I4"}},
-	{"bug_setcache", 1, schedule.Emphasis{Kinds: []schedule.Kind{schedule.Delay}, Targets: []string{"api-0>redis", "api-1>redis"}},
+	{"bug_setcache", 1, schedule.Emphasis{Kinds: []schedule.Kind{schedule.Delay}, Targets: []string{"api-0>postgres", "api-1>postgres"}},
 		[]string{"I8: a projection", "I8: Redis"}},
 	{"bug_lostcommit", 1, schedule.Emphasis{Kinds: []schedule.Kind{schedule.Snap}, Targets: []string{"worker-0>postgres", "worker-1>postgres"}},
 		[]string{"I4: an outcome"}},
