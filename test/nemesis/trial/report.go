@@ -40,7 +40,7 @@ func (t *trial) sumUp(f *check.Facts) Report {
 		if fault.Fired {
 			r.Fired[string(fault.Kind)]++
 		} else {
-			r.Missed[string(fault.Kind)]++
+			r.Missed[string(fault.Kind)+missedBy(fault.Did)]++
 		}
 	}
 	for _, op := range f.Ops {
@@ -71,6 +71,15 @@ func (t *trial) sumUp(f *check.Facts) Report {
 		r.slice = slice(f, t.found[0])
 	}
 	return r
+}
+
+// missedBy is why a fault came to nothing, if there is more to say than that
+// nobody met it.
+func missedBy(did string) string {
+	if did == "" {
+		return ""
+	}
+	return " (" + did[:min(len(did), 120)] + ")"
 }
 
 // empty says why a run proved nothing.
