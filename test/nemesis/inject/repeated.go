@@ -6,7 +6,6 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
-	"net/url"
 	"strings"
 	"time"
 
@@ -45,7 +44,8 @@ func (i *Injector) once(ctx context.Context, kind schedule.Kind, random *rand.Ra
 	case schedule.Backends:
 		return i.rows.TerminateBackends(ctx, 1+random.IntN(3))
 	case schedule.RedisFlush:
-		return 1, i.redis("FLUSHALL")
+		_, err := i.redis("FLUSHALL")
+		return 1, err
 	}
 	some, err := i.rows.SomeCalls(ctx, 8)
 	if err != nil {
@@ -60,27 +60,31 @@ func (i *Injector) once(ctx context.Context, kind schedule.Kind, random *rand.Ra
 // poison puts into Redis what is no entry: no hash, another topic's, of a
 // version that cannot be.
 func (i *Injector) poison(some []rows.SomeCall, random *rand.Rand) (int, error) {
-	for _, c := range some {
-		id := url.QueryEscape(c.Tenant) + ":" + url.QueryEscape(c.Topic)
+	for range some {
+		key, err := i.redis("RANDOMKEY")
+		if err != nil || !strings.HasPrefix(key, "ts:") {
+			return 0, err
+		}
 		command := []string{
-			"SET ts:" + id + " garbage",
-			"HSET ts:" + id + " v 9007199254740993 id " + id + ` body {"status":"done"}`,
-			"HSET ts:" + id + " v 3 id somebody:else body {}",
-			"HSET ts:" + id + " v -1 body <<<",
-			"DEL ts:" + id,
+			"SET " + key + " garbage",
+			"HSET " + key + ` v 9007199254740993 body {"status":"done"}`,
+			"HSET " + key + " v 3 id somebody:else body {}",
+			"HSET " + key + " v -1 body <<<",
+			"DEL " + key,
 		}[random.IntN(5)]
-		if err := i.redis(command); err != nil {
+		if _, err := i.redis(command); err != nil {
 			return 0, err
 		}
 	}
 	return len(some), nil
 }
 
-// redis sends one command of plain words.
-func (i *Injector) redis(command string) error {
+// redis sends one command of plain words, and gives the last line of its
+// answer.
+func (i *Injector) redis(command string) (string, error) {
 	conn, err := net.DialTimeout("tcp", i.site.RedisAddress(), time.Second)
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Second))
@@ -91,10 +95,12 @@ func (i *Injector) redis(command string) error {
 		fmt.Fprintf(&out, "$%d\r\n%s\r\n", len(word), word)
 	}
 	if _, err := io.WriteString(conn, out.String()); err != nil {
-		return err
+		return "", err
 	}
-	_, err = conn.Read(make([]byte, 64))
-	return err
+	answer := make([]byte, 4096)
+	n, err := conn.Read(answer)
+	lines := strings.Split(strings.TrimSpace(string(answer[:n])), "\r\n")
+	return lines[len(lines)-1], err
 }
 
 // forge publishes run messages for calls in whatever state, some of them

@@ -12,6 +12,7 @@ import (
 
 // entry is what Redis holds of a topic.
 type entry struct {
+	id      string // tenant:topic
 	version int64
 	body    bool          // false: a tombstone, which nobody reads
 	left    time.Duration // how long it will live
@@ -31,8 +32,7 @@ func dial(address string) (*reader, error) {
 	return &reader{conn, bufio.NewReader(conn)}, nil
 }
 
-// read gives the sound entries of all topics, by "tenant:topic", in one
-// moment.
+// read gives the sound entries of all topics, by key, in one moment.
 func (r *reader) read() (map[string]entry, error) {
 	_ = r.conn.SetDeadline(time.Now().Add(2 * time.Second))
 	// One script is one moment, and takes no other client's time but its own.
@@ -57,24 +57,24 @@ return out`
 		if err != nil {
 			return nil, err
 		}
-		if id, e, ok := parse(line); ok {
-			out[id] = e
+		if key, e, ok := parse(line); ok {
+			out[key] = e
 		}
 	}
 	return out, nil
 }
 
 // parse leaves out what no service would have written: poison.
-func parse(line string) (id string, e entry, ok bool) {
+func parse(line string) (key string, e entry, ok bool) {
 	f := strings.Split(line, " ")
-	if len(f) != 5 || f[0] != "ts:"+f[2] {
+	if len(f) != 5 || !strings.HasSuffix(f[0], ":"+f[2]) { // an epoch may stand between
 		return "", e, false
 	}
 	version, err1 := strconv.ParseInt(f[1], 10, 64)
 	size, err2 := strconv.Atoi(f[3])
 	ttl, err3 := strconv.ParseInt(f[4], 10, 64)
 	sound := err1 == nil && err2 == nil && err3 == nil && version > 0 && version < 1<<53 && ttl >= 0
-	return f[2], entry{version, size > 0, time.Duration(ttl) * time.Millisecond}, sound
+	return f[0], entry{f[2], version, size > 0, time.Duration(ttl) * time.Millisecond}, sound
 }
 
 func (r *reader) header(kind byte) (int, error) {

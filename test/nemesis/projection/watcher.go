@@ -18,10 +18,10 @@ type Watcher struct {
 	address func() string
 	upset   func() bool // a fault that makes Redis forget is under way, or was a moment ago
 
-	mu    sync.Mutex
-	last  map[string]entry
-	looks int
-	back  []Back
+	mu   sync.Mutex
+	last map[string]entry
+	seen int // entries
+	back []Back
 }
 
 // Back is an entry that went back.
@@ -82,11 +82,11 @@ func (w *Watcher) look(r *reader) error {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.looks++
-	for id, e := range now {
+	w.seen += len(now)
+	for key, e := range now {
 		// An entry that ran out between two looks has taken its guard with it.
-		if was, known := w.last[id]; known && e.version < was.version && was.left > 2*every {
-			tenant, topic := split(id)
+		if was, known := w.last[key]; known && e.version < was.version && was.left > 2*every {
+			tenant, topic := split(e.id)
 			w.back = append(w.back, Back{tenant, topic, was.version, e.version})
 		}
 	}
@@ -98,6 +98,13 @@ func (w *Watcher) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.last = map[string]entry{}
+}
+
+// Seen is how many entries were looked at.
+func (w *Watcher) Seen() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.seen
 }
 
 // Backs are the entries that went back so far.
@@ -119,8 +126,14 @@ func Differs(address string, topics []rows.Topic) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	newest := map[string]entry{} // of every epoch of the database
+	for _, e := range now {
+		if known, there := newest[e.id]; !there || e.version > known.version {
+			newest[e.id] = e
+		}
+	}
 	for _, t := range topics {
-		e, there := now[url.QueryEscape(t.Tenant)+":"+url.QueryEscape(t.ID)]
+		e, there := newest[url.QueryEscape(t.Tenant)+":"+url.QueryEscape(t.ID)]
 		if there && (e.body && e.version != t.Version || e.version > t.Version) {
 			return fmt.Sprintf("topic %s of tenant %s: Redis has version %d for %s more, the row is %d", t.ID, t.Tenant, e.version, e.left, t.Version), nil
 		}

@@ -24,6 +24,7 @@ type Report struct {
 	Ops            map[string]int // by kind and result
 	Conversations  uint64
 	Calls, Effects int
+	Projected      int // looks at entries of Redis
 
 	Conflicts, Redeliveries, Retries, Unknowns int
 
@@ -35,7 +36,7 @@ func (r Report) Failed() bool { return len(r.Violations) > 0 || r.Empty != "" }
 
 func (t *trial) sumUp(f *check.Facts) Report {
 	r := Report{Seed: t.Seed, Violations: t.found, First: t.first, Fired: map[string]int{}, Missed: map[string]int{}, Ops: map[string]int{},
-		Conversations: t.world.Conversations(), Calls: len(f.Rows.Calls), Effects: len(f.Effects)}
+		Conversations: t.world.Conversations(), Calls: len(f.Rows.Calls), Effects: len(f.Effects), Projected: t.redis.Seen()}
 	for _, fault := range f.Faults {
 		if fault.Fired {
 			r.Fired[string(fault.Kind)]++
@@ -85,7 +86,7 @@ func missedBy(did string) string {
 // empty says why a run proved nothing.
 func (r Report) empty(narrow bool) string {
 	var missing []string
-	for what, n := range map[string]int{"no fault fired": sum(r.Fired), "no call was made": r.Calls, "no tool did anything": r.Effects} {
+	for what, n := range map[string]int{"no fault fired": sum(r.Fired), "no call was made": r.Calls, "no tool did anything": r.Effects, "nothing was in Redis": r.Projected} {
 		if n == 0 {
 			missing = append(missing, what)
 		}
