@@ -54,30 +54,41 @@ func statesOf(m model.Machine) []string {
 }
 
 // The triggers are on the columns: a decided call cannot be reopened, a
-// verdict cannot be changed, and what only grows cannot shrink.
+// verdict cannot be changed, what only grows cannot shrink, and a row says
+// nothing that contradicts itself. Each is refused under its rule's name.
 func TestTheDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 	t.Parallel()
 	s := open(t)
 	tool := putTool(t, s, "delete_file", model.EffectUnsafe)
-	out := register(t, s, registration("t1", asking(tool, "c1")))
-	if _, err := s.Decide(t.Context(), tenant, verdict(out.Turn.Calls[0], true, "bob")); err != nil {
-		t.Fatal(err)
+	approved, denied := register(t, s, registration("t1", asking(tool, "c1"))), register(t, s, registration("t2", asking(tool, "c2")))
+	register(t, s, registration("t3", asking(tool, "c3")))
+	for turn, yes := range map[*model.Turn]bool{approved.Turn: true, denied.Turn: false} {
+		if _, err := s.Decide(t.Context(), tenant, verdict(turn.Calls[0], yes, "bob")); err != nil {
+			t.Fatal(err)
+		}
 	}
 	linkAudit(t, s)
-	for name, statement := range map[string]string{
-		"legal_transition state":        `update calls set state = 'approval-requested'`,
-		"legal_transition run":          `update calls set run = 'succeeded'`,
-		"legal_transition approval":     `update approvals set state = 'denied'`,
-		"verdict_is_final":              `update approvals set reason = 'changed'`,
-		"append_only decisions":         `delete from decisions`,
-		"append_only decisions changed": `update decisions set approved = false`,
-		"append_only audit":             `delete from audit`,
-		"append_only chain":             `delete from audit_chain`,
-		"append_only chain changed":     `update audit_chain set hash = ''`,
+	const isDecided, isOpen = ` where state = 'approved'`, ` where state = 'requested'`
+	for _, test := range []struct{ rule, statement string }{
+		{"legal_transition", `update calls set state = 'approval-requested' where state = 'approval-responded'`},
+		{"legal_transition", `update calls set run = 'succeeded' where run = 'queued'`},
+		{"legal_transition", `update approvals set state = 'denied'` + isDecided},
+		{"calls_started_has_lease", `update calls set run = 'started' where run = 'queued'`},
+		{"calls_settled_runs_are_over", `update calls set state = 'output-available' where run = 'queued'`},
+		{"calls_denied_never_ran", `update calls set fence = 1 where state = 'output-denied'`},
+		{"verdict_is_final", `update approvals set reason = 'changed'` + isDecided},
+		{"approvals_decided_is_complete", `update approvals set decided_at = clock_timestamp()` + isOpen},
+		{"approvals_verdict_has_decider", `update approvals set state = 'approved', decided_at = clock_timestamp()` + isOpen},
+		{"continuations_accepted_by_one", `update continuations set state = 'accepted'`},
+		{"append_only", `delete from decisions`},
+		{"append_only", `update decisions set approved = false`},
+		{"append_only", `delete from audit`},
+		{"append_only", `delete from audit_chain`},
+		{"append_only", `update audit_chain set hash = ''`},
 	} {
-		_, err := s.pool.Exec(t.Context(), statement)
-		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "23514" {
-			t.Errorf("%s: %v", name, err)
+		_, err := s.pool.Exec(t.Context(), test.statement)
+		if pg, ok := errors.AsType[*pgconn.PgError](err); !ok || pg.Code != "23514" || pg.ConstraintName != test.rule {
+			t.Errorf("%s: %v, want it refused by %s", test.statement, err, test.rule)
 		}
 	}
 }
