@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"flag"
 	"fmt"
@@ -463,7 +464,7 @@ func sketch(t *model.Turn) []string {
 		out = append(out, fmt.Sprint(k.State, k.Generation, k.AcceptedBy))
 	}
 	for i, c := range t.Calls {
-		line := fmt.Sprint(i, c.State, c.Run, c.Fence, c.Outcome, c.ErrorText, c.ClaimToken, c.Uncertain, c.Digest, c.ResultDigest)
+		line := fmt.Sprint(i, c.State, c.Run, c.Fence, c.Outcome, c.ErrorText, c.ClaimToken, c.Uncertain, hex.EncodeToString(c.Digest), hex.EncodeToString(c.ResultDigest))
 		if a := c.Approval; a != nil {
 			line += fmt.Sprint(a.State, a.DecidedBy, a.DecisionID, a.Reason)
 		}

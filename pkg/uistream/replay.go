@@ -23,10 +23,10 @@ func Replay(parts []strictjson.Raw, v Version) ([]Chunk, error) {
 		}
 		out = append(out, t.call())
 		out = append(out, t.asked(v)...)
-		switch {
-		case t.State == outputDenied:
+		switch t.State {
+		case outputDenied:
 			denied = append(denied, t.output())
-		case t.State == outputAvailable || t.State == outputError:
+		case outputAvailable, outputError:
 			over = append(over, t.output())
 		}
 	}

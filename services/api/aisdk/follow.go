@@ -2,6 +2,7 @@ package aisdk
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/countersign/countersign/pkg/store"
@@ -30,7 +31,7 @@ func (w *window) follow(ctx context.Context, t *store.MessageTurn) error {
 		case replaced, gapped:
 			return f.startOver(ctx, state)
 		}
-		if err := w.idle(ctx, f.late, more, f.changes()); err == errHeld {
+		if err := w.idle(ctx, f.late, more, f.changes()); errors.Is(err, errHeld) {
 			return f.startOver(ctx, gapped)
 		} else if err != nil {
 			return err

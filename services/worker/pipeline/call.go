@@ -153,7 +153,7 @@ func (w *Worker) claimAndRun(ctx context.Context, tenant model.TenantID, p store
 	}
 	token, begin := model.NewToken(), time.Now()
 	claimed, err := w.claim(ctx, tenant, p, token, begin)
-	if err != nil && !(bugs.NoClaim && errors.Is(err, model.ErrNotClaimable)) {
+	if err != nil && (!bugs.NoClaim || !errors.Is(err, model.ErrNotClaimable)) {
 		return notClaimed(err)
 	}
 	// Both by the database's clock, as is every time of a row.
