@@ -63,13 +63,16 @@ func Draining(ctx context.Context) <-chan struct{} {
 	return draining
 }
 
-// Serve answers requests until ctx ends; then it takes no new ones, lets
-// those in progress end, and returns nil. Requests that need more than 20 s
-// are cut, and that is an error. Request contexts are not ended by ctx.
-func Serve(ctx context.Context, listener net.Listener, handler http.Handler) error {
+// Serve answers requests until ctx ends. Then it goes on for as long as notice
+// says, so that load balancers learn from /readyz to send requests elsewhere,
+// and ends each connection with its next answer, so that no client sends into
+// one that is just being closed. After that it takes no new requests, lets those
+// in progress end, and returns nil. Requests that need more than 20 s are cut,
+// and that is an error. Request contexts are not ended by ctx.
+func Serve(ctx context.Context, listener net.Listener, handler http.Handler, notice time.Duration) error {
 	draining := make(chan struct{})
 	server := &http.Server{
-		Handler:           limitBody(handler),
+		Handler:           sayGoodbye(ctx, limitBody(handler)),
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    headerBytes,
@@ -84,6 +87,11 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
 	case <-ctx.Done():
 	}
+	select {
+	case err := <-failed:
+		return fmt.Errorf("serve %s: %w", listener.Addr(), err)
+	case <-time.After(notice):
+	}
 	close(draining)
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
@@ -91,6 +99,16 @@ func Serve(ctx context.Context, listener net.Listener, handler http.Handler) err
 		return errors.Join(fmt.Errorf("requests on %s did not end within %v and were cut", listener.Addr(), drainTimeout), server.Close())
 	}
 	return nil
+}
+
+// sayGoodbye ends the connection with each answer once ctx has ended.
+func sayGoodbye(ctx context.Context, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if ctx.Err() != nil {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // limitBody bounds the reading of bodies. http.Server's own ReadTimeout would

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/countersign/countersign/pkg/daemon"
 )
@@ -39,7 +40,7 @@ func TestRequestsInProgressEndAndStreamsAreToldTo(t *testing.T) {
 				t.Error("stopping has cancelled a request in progress")
 			}
 			fmt.Fprint(w, "ended well")
-		}))
+		}), 0)
 	}()
 	answered := make(chan string, 1)
 	go func() { answered <- fetch(t, "http://"+listener.Addr().String()) }()
@@ -56,6 +57,37 @@ func TestRequestsInProgressEndAndStreamsAreToldTo(t *testing.T) {
 	}
 }
 
+// A client that keeps its connections is answered while it is told to go, on
+// the connection that it has and on a new one, and none is kept.
+func TestAServerThatStopsSaysSoBeforeItIsGone(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	served := make(chan error, 1)
+	go func() {
+		served <- daemon.Serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "here")
+		}), 3*time.Second)
+	}()
+	client := &http.Client{Transport: &http.Transport{}}
+	for n := range 3 {
+		response, err := client.Get("http://" + listener.Addr().String())
+		if err != nil {
+			t.Fatalf("request %d: %v", n, err)
+		}
+		text, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if err != nil || string(text) != "here" || response.Close != (n > 0) {
+			t.Errorf("request %d: %q, %v, the connection ends: %t", n, text, err, response.Close)
+		}
+		cancel()
+	}
+	if err := <-served; err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
 func TestABodyIsReadUnderADeadlineThatEndsWithIt(t *testing.T) {
 	t.Parallel()
 	listener := listen(t)
@@ -64,7 +96,7 @@ func TestABodyIsReadUnderADeadlineThatEndsWithIt(t *testing.T) {
 	go func() {
 		served <- daemon.Serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.Copy(w, r.Body)
-		}))
+		}), 0)
 	}()
 	response, err := http.Post("http://"+listener.Addr().String(), "text/plain", strings.NewReader("body"))
 	if err != nil {

@@ -35,6 +35,7 @@ type Config struct {
 	MaxConns      int32         `name:"max-conns" env:"COUNTERSIGN_API_MAX_CONNS" default:"8" help:"Connections to Postgres in each of two pools, reads and commits."`
 	SweepInterval time.Duration `name:"sweep-interval" env:"COUNTERSIGN_API_SWEEP_INTERVAL" default:"2s" help:"How often what people and callers wait for is compared with its rows: the most that a lost signal can cost them."`
 	ChatHold      time.Duration `name:"chat-hold" env:"COUNTERSIGN_CHAT_HOLD" default:"5m" help:"How long a chat client's response stays open while a tool runs or the answer is not begun; then it is told what is awaited."`
+	Drain         time.Duration `name:"drain" env:"COUNTERSIGN_API_DRAIN" default:"3s" help:"How long requests are still answered after /readyz says that the node stops: what load balancers need to notice."`
 	Chat          bool          `name:"chat" env:"COUNTERSIGN_CHAT" help:"Let people write into a conversation on the page, for systems with a chat backend that answers."`
 }
 
@@ -84,12 +85,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	n = node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache}
 	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval})
 	n.projection = watch.NewProjection(b, s, cache, log, cfg.SweepInterval)
-	handler := n.handler()
+	health := n.health()
+	defer context.AfterFunc(ctx, health.Drain)()
+	handler := n.handler(health)
 	return daemon.Run(ctx, log, cfg.Grace,
 		daemon.Part{Name: "database", Run: s.Run},
 		daemon.Part{Name: "hub", Run: n.hub.Run},
 		daemon.Part{Name: "projection", Run: n.projection.Run},
-		daemon.Part{Name: "http", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler) }},
+		daemon.Part{Name: "http", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler, cfg.Drain) }},
 	)
 }
 
@@ -106,7 +109,7 @@ type node struct {
 }
 
 // handler is everything that the node answers.
-func (n node) handler() http.Handler {
+func (n node) handler(health *daemon.Health) http.Handler {
 	t := n.telemetry
 	api := httpapi.New(httpapi.Deps{
 		Store: n.store, Waiter: n.hub, Projections: n.projection, Events: n.hub, Log: n.log,
@@ -114,11 +117,6 @@ func (n node) handler() http.Handler {
 		Windows:        aisdk.NewWindows(n.store, n.hub, n.bus, n.cfg.ChatHold, n.log),
 		TracerProvider: t.TracerProvider, MeterProvider: t.MeterProvider, Propagator: t.Propagator,
 	}, httpapi.Limits{DefaultExpiry: n.cfg.DefaultExpiry, Body: n.cfg.MaxBody, Rate: n.cfg.RateLimit})
-
-	health := daemon.NewHealth(n.log)
-	health.Require("postgres", n.store.Ping)
-	health.Watch("nats", n.bus.Check)
-	health.Watch("redis", n.checkRedis)
 
 	mux := http.NewServeMux()
 	health.Routes(mux, t.Handler)
@@ -130,6 +128,15 @@ func (n node) handler() http.Handler {
 	}
 	mux.Handle("/", api)
 	return mux
+}
+
+// health is what the node needs, and what it is only faster with.
+func (n node) health() *daemon.Health {
+	health := daemon.NewHealth(n.log)
+	health.Require("postgres", n.store.Ping)
+	health.Watch("nats", n.bus.Check)
+	health.Watch("redis", n.checkRedis)
+	return health
 }
 
 // errRedisDown says that reads of topics go to Postgres meanwhile.

@@ -88,9 +88,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	health := daemon.NewHealth(log)
 	health.Require("postgres", s.Ping)
 	health.Watch("nats", b.Check)
+	defer context.AfterFunc(ctx, health.Drain)()
 	handler := health.Handler(telemetry.Handler)
 	return daemon.Run(ctx, log, cfg.Grace,
-		daemon.Part{Name: "health", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler) }},
+		daemon.Part{Name: "health", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler, 0) }},
 		daemon.Part{Name: "database", Run: s.Run},
 		daemon.Part{Name: "streams", Run: b.Run},
 		daemon.Part{Name: "dispatch", Run: dispatcher.Run},
