@@ -5,7 +5,7 @@ LDFLAGS := -s -w -X github.com/countersign/countersign/pkg/daemon.version=$(VERS
 PROGRAMS := ./cmd/countersign ./services/api ./services/continuer ./services/worker
 
 .DEFAULT_GOAL := help
-.PHONY: help dev test model lint build bench
+.PHONY: help dev test failpoints model lint build bench
 .PHONY: nemesis nemesis-bugs
 
 help: ## Print this list.
@@ -21,6 +21,10 @@ test: ## Vet, check the format, and run every test under the race detector, on r
 	go vet ./...
 	@unformatted=$$(gofmt -l $$(ls -d */ | grep -v node_modules)); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go test -race -shuffle=on -count=1 -timeout=30m ./...
+
+failpoints: ## Play every fail point with every action; ARGS="-only ^run" plays some, "-update" writes their table.
+	@scripts/setup.sh postgres redis
+	go test ./test/failpoints -count=1 -timeout=60m -v -args -matrix $(ARGS)
 
 model: ## Check the protocol's model and its seeded bugs with Spin, and every small world of the rules.
 	@scripts/setup.sh compiler spin

@@ -8,6 +8,7 @@ func Points() []Place {
 		commits("append-messages", api, "a person's message"),
 		commits("register", api, "a turn"),
 		commits("decide", api, "a decision"),
+		commits("resolve", api, "a person's word about an unknown outcome"),
 		commits("finish-live", api, "the end of a live turn"),
 		commits("cancel", api, "a cancelled turn"),
 		commits("redrive", api, "a continuation that is tried again"),
@@ -20,17 +21,17 @@ func Points() []Place {
 		commits("stop-unclaimed", continuer, "a call that no caller claimed"),
 		commits("close-dead-turns", continuer, "a live turn whose owner is gone"),
 		commits("fail-continuations", continuer, "a delivery that is given up"),
+		commits("link-audit", continuer, "audit rows that are linked into their chain"),
 		inWorker,
 		commits("claim", worker, "a claim"),
 		commits("finish", worker, "a result"),
 		commits("stop", worker, "a call that may not run any more"),
 		commits("import-tools", worker, "a server's tools"),
-		everywhere,
 	)
 }
 
-// Where a point is hit in the first place. Some are hit elsewhere too: a
-// caller's claim is committed by the api.
+// Where a point is armed to be shown. Some are hit elsewhere too: every service
+// signals, and a caller's claim is committed by the api.
 const (
 	api       = "api"
 	continuer = "continuer"
@@ -65,10 +66,7 @@ var inWorker = []Place{
 	{RenewAfter, worker, "A lease is renewed; its owner does not know."},
 	{AckBefore, worker, "The result is committed; the hint is not acknowledged."},
 	{ImportBefore, worker, "A server's tools are listed; they are not imported."},
-}
-
-var everywhere = []Place{
 	{StreamsBeforeMake, worker, "The process has just started; no stream is looked at."},
-	{DrainBefore, api, "A signal to stop has come; nothing is stopped."},
+	{DrainBefore, worker, "A signal to stop has come; nothing is stopped."},
 	{DrainAfter, worker, "Everything is stopped; no connection is closed."},
 }

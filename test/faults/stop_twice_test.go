@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -75,6 +76,7 @@ func hanging(t *testing.T, env ...string) (d *testcluster.Deployment, call strin
 	d.Ready()
 	called := make(chan struct{}, 8)
 	tool := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body) // only then is it noticed that the worker is gone
 		called <- struct{}{}
 		<-r.Context().Done()
 	}))

@@ -1,0 +1,46 @@
+package failpoints
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/countersign/countersign/pkg/client"
+)
+
+// resolvedCall is a call whose tool does it and cannot say so, until a person
+// does.
+var resolvedCall = flow{name: "resolved", normal: once, run: resolve, goOn: answer}
+
+func resolve(u *unit) error {
+	err := errors.Join(talk("broken")(u), u.runIs("outcome-unknown"), u.stage.change(u.ctx,
+		`update calls set lease_until = lease_until - interval '1 hour' where call_id = $1`, u.call)) // no attempt can be alive
+	return errors.Join(err, u.ask(func(ctx context.Context, _ *client.Client) error { return u.resolve(ctx) }))
+}
+
+// resolve says that it happened, to one node and then to the other: the same
+// word again is nothing new.
+func (u *unit) resolve(ctx context.Context) error {
+	u.first = 1 - u.first
+	body, err := json.Marshal(map[string]any{"outcome": "happened", "output": "done", "evidence": "It is in the ledger."})
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.stage.API[1-u.first].URL+"/v1/calls/"+u.call+"/resolution", bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+u.stage.Key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return &client.Problem{Status: response.StatusCode, Detail: "the resolution is refused"}
+	}
+	return nil
+}
