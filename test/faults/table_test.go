@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -11,14 +12,10 @@ import (
 // Every test that the table of faults names is there.
 func TestTheTableNamesTestsThatExist(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("../../docs/reliability.md")
+	text, err := os.ReadFile("../../docs/faults.md")
 	must(t, err)
-	_, table, found := strings.Cut(string(text), "\n## The faults, by number\n")
-	if !found {
-		t.Fatal("docs/reliability.md has no table of faults")
-	}
-	table, _, _ = strings.Cut(table, "\n## ")
-	there := map[string]bool{}
+	table, _, _ := strings.Cut(string(text), "\n## ")
+	var there []string
 	must(t, filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -30,16 +27,18 @@ func TestTheTableNamesTestsThatExist(t *testing.T) {
 		}
 		source, err := os.ReadFile(path)
 		for _, name := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllStringSubmatch(string(source), -1) {
-			there[name[1]] = true
+			there = append(there, name[1])
 		}
 		return err
 	}))
-	named := regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(table, -1)
+	named := regexp.MustCompile(`\bTest[A-Z]\w+…?`).FindAllString(table, -1)
 	if len(named) < 20 {
 		t.Errorf("the table names %d tests", len(named))
 	}
 	for _, name := range named {
-		if !there[name] {
+		begin, short := strings.CutSuffix(name, "…")
+		known := func(test string) bool { return test == name || short && strings.HasPrefix(test, begin) }
+		if !slices.ContainsFunc(there, known) {
 			t.Errorf("the table names %s, which does not exist", name)
 		}
 	}
