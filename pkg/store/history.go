@@ -22,10 +22,9 @@ type Message struct {
 }
 
 // MessageTurn is one step of an assistant message with what is needed to draw
-// its parts.
+// its parts. Of its continuation only the state is read.
 type MessageTurn struct {
 	*model.Turn
-	State model.TurnState // as its row has it: continuations are not read here
 	Parts Parts
 	Calls []MessageCall // by part
 }
@@ -93,7 +92,8 @@ const selectMessages = `
 	 order by m.position`
 
 const selectTurnsOfMessages = `
-	select ` + turnColumns + `, parts, version, state
+	select ` + turnColumns + `, parts, version,
+	       coalesce((select k.state from continuations k where k.tenant_id = $1 and k.turn_id = turns.turn_id), '')
 	  from turns
 	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `)) and not discarded
 	 order by message_id, step`
@@ -147,17 +147,20 @@ func (h *historian) scanTurns(rows pgx.Rows) error {
 	for rows.Next() {
 		var raw []byte
 		var version int64
-		var state model.TurnState
-		t, err := scanTurn(rows, &raw, &version, &state)
+		var continuation model.ContinuationState
+		t, err := scanTurn(rows, &raw, &version, &continuation)
 		if err != nil {
 			return err
 		}
 		t.Tenant = h.tenant
+		if continuation != "" {
+			t.Continuation = &model.Continuation{State: continuation}
+		}
 		parts, err := decodeParts(raw)
 		if err != nil {
 			return err
 		}
-		h.turnsOf[t.Message] = append(h.turnsOf[t.Message], MessageTurn{Turn: t, State: state, Parts: parts})
+		h.turnsOf[t.Message] = append(h.turnsOf[t.Message], MessageTurn{Turn: t, Parts: parts})
 		h.versions[t.Message] = max(h.versions[t.Message], version)
 	}
 	return rows.Err()

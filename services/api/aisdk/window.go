@@ -63,7 +63,7 @@ func (w *window) run(ctx context.Context, message model.MessageID, deadline <-ch
 		}
 		switch err := w.idle(ctx, deadline, w.watch.Changed()); {
 		case errors.Is(err, errHeld):
-			return w.finish(uistream.Chunk{Type: uistream.Error, ErrorText: waitsFor(turns[len(turns)-1].State)})
+			return w.finish(uistream.Chunk{Type: uistream.Error, ErrorText: waitsFor(turns[len(turns)-1].State())})
 		case err != nil:
 			return err
 		}
@@ -156,7 +156,7 @@ func (w *window) finishStep() error {
 // while there is more to come.
 func (w *window) ending(t *store.MessageTurn) *uistream.Chunk {
 	reason := w.reason
-	switch t.State {
+	switch t.State() {
 	case model.TurnAwaitingApproval:
 		if t.OpenCalls > t.OpenApprovals && working(t) {
 			return nil // a client that has a call without its outcome never posts its answers

@@ -130,7 +130,7 @@ func (m *message) addTurn(t store.MessageTurn, around surroundings) {
 // ending says what a turn waits for, or how it was ended, where its parts do
 // not.
 func ending(t store.MessageTurn) string {
-	switch state := t.State; state {
+	switch t.State() {
 	case model.TurnStreaming:
 		return "The model is answering …"
 	case model.TurnContinuing:
