@@ -55,9 +55,8 @@ func TestFault69AStateOfANewerVersionIsLeftAlone(t *testing.T) {
 func newer(t *testing.T, d *testcluster.Deployment) {
 	t.Helper()
 	for _, statement := range []string{
-		`alter table calls drop constraint calls_run_check`,
-		`alter table approvals drop constraint approvals_state_check`,
-		`alter table approvals drop constraint approvals_decided_is_complete`,
+		`alter domain run_state drop constraint run_state_check`,
+		`alter domain approval_state drop constraint approval_state_check`,
 		`alter table calls disable trigger user`,
 		`alter table approvals disable trigger user`,
 	} {
