@@ -25,6 +25,14 @@ type Turn struct {
 	OpenApprovals int        `json:"openApprovals"`
 	OpenCalls     int        `json:"openCalls"`
 	Calls         []TurnCall `json:"calls,omitzero"`
+
+	Continuation *TurnContinuation `json:"continuation,omitzero"` // nil: it has none
+}
+
+// TurnContinuation is the standing of a turn's continuation.
+type TurnContinuation struct {
+	State      string `json:"state"` // ready, dispatched, accepted, failed, superseded
+	AcceptedBy string `json:"acceptedBy,omitzero"`
 }
 
 // TurnCall is a call as its turn lists it.

@@ -20,12 +20,24 @@ func (k *talk) goOn(ctx context.Context, turn *client.Turn) *client.Turn {
 			return next
 		}
 		now, ok := k.look(ctx, turn.ID, 0)
-		if ok && (now.State == "aborted" || now.State == "error") {
+		if ok && (ended(now) || k.goneOn(ctx, now)) {
 			return nil
 		}
 		pause(ctx, 300*time.Millisecond) // a live turn that died gives it back
 	}
 	return nil
+}
+
+func ended(turn client.Turn) bool { return turn.State == "aborted" || turn.State == "error" }
+
+// goneOn tells whether the turn that took the continuation was ended by
+// somebody, by cancel or by what superseded it: nobody goes on from there.
+func (k *talk) goneOn(ctx context.Context, turn client.Turn) bool {
+	if turn.Continuation == nil || turn.Continuation.AcceptedBy == "" {
+		return false
+	}
+	next, ok := k.look(ctx, turn.Continuation.AcceptedBy, 0)
+	return ok && ended(next)
 }
 
 // awaitDelivery waits for the continuation's delivery, but not for ever: a
