@@ -1,7 +1,6 @@
 package uistream
 
 import (
-	"bytes"
 	"fmt"
 	"strings"
 
@@ -103,31 +102,4 @@ func (t *told) output() Chunk {
 		c.Type, c.Output = ToolOutputAvailable, harmless(t.Output)
 	}
 	return c
-}
-
-// harmless gives an output that every client can read: the SDK's parser
-// throws on members that would reach into an object's prototype, so such an
-// output is told as its text.
-func harmless(output strictjson.Raw) strictjson.Raw {
-	if !Poisonous(output) {
-		return output
-	}
-	text, err := strictjson.Marshal(string(output))
-	if err != nil {
-		return strictjson.Raw(`"an output that cannot be shown"`)
-	}
-	return text
-}
-
-// Poisonous tells whether a JSON value may have a member __proto__ or
-// constructor: the SDK's clients fail their whole stream on the first, and on
-// the second where it has a prototype. It may say yes for a text that merely
-// speaks of them.
-func Poisonous(value []byte) bool {
-	if bytes.Contains(value, []byte(`__proto__`)) || bytes.Contains(value, []byte(`"constructor"`)) {
-		return true
-	}
-	// Written with escapes, a name is the same name.
-	return bytes.Contains(value, []byte(`\u005f`)) || bytes.Contains(value, []byte(`\u005F`)) ||
-		bytes.Contains(value, []byte(`\u0063onstructor`))
 }

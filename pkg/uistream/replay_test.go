@@ -168,13 +168,27 @@ func TestTrackerTellsOnce(t *testing.T) {
 	}
 }
 
-// A member that would make the SDK's parser throw is told as text.
+// A member that would make the SDK's parser throw is told as text, and a value
+// that merely speaks of one is told as it is.
 func TestPoisonousOutput(t *testing.T) {
 	t.Parallel()
-	for _, output := range []string{`{"__proto__":1}`, `{"\u005f_proto__":1}`, `{"constructor":{"prototype":1}}`, `[{"a":{"\u0063onstructor":{"prototype":{}}}}]`} {
+	for output, poison := range map[string]bool{
+		`{"__proto__":1}`:                               true,
+		`{"\u005f_proto__":1}`:                          true,
+		`{"constructor":{"prototype":1}}`:               true,
+		`[{"a":{"\u0063onstructor":{"prototype":{}}}}]`: true,
+		`{"kind":"constructor"}`:                        false,
+		`["__proto__","constructor"]`:                   false,
+		`{"constructor":"Lada"}`:                        false,
+		`{"constructor":{"name":"x"}}`:                  false,
+		`"\u005f"`:                                      false,
+	} {
 		chunks, err := Update(toolPart(inputAvailable, ""), toolPart(outputAvailable, `"output":`+output), V6)
-		if err != nil || len(chunks) != 1 || !strings.HasPrefix(string(chunks[0].Output), `"`) {
-			t.Errorf("%s: %+v, %v", output, chunks, err)
+		if err != nil || len(chunks) != 1 {
+			t.Fatalf("%s: %+v, %v", output, chunks, err)
+		}
+		if told := string(chunks[0].Output) != output; told != poison {
+			t.Errorf("%s is told as %s", output, chunks[0].Output)
 		}
 	}
 }
