@@ -12,6 +12,8 @@ import (
 
 	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
+	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/store"
 )
 
 // writer is a chat backend that streams its model's chunks into a live turn.
@@ -223,6 +225,9 @@ func TestRefusedChunksWriteNothing(t *testing.T) {
 	if _, err := d.Node(0).StreamTurn(t.Context(), "chat", stale); !client.Is(err, "fence-lost") {
 		t.Errorf("an old fence: %v", err)
 	}
+	if d.API[0].Log.Contains("panic") {
+		t.Errorf("the api panicked:\n%s", d.API[0].Log.Tail(20))
+	}
 	w := d.stream(0, "chat", turn)
 	w.say(`{"type":"text-start","id":"t"}`, `{"type":"text-delta","id":"t","delta":"At last."}`, `{"type":"text-end","id":"t"}`, `{"type":"finish"}`)
 	if line, more := <-w.lines; more {
@@ -269,5 +274,71 @@ func TestAStreamsNodeDies(t *testing.T) {
 		for _, kind := range []string{"start-step", "text-start", "text-delta", "text-end", "finish-step", "finish", "[DONE]"} {
 			chunk(t, window, kind)
 		}
+	}
+}
+
+// A stream breaks off, and its writer begins anew in the same turn. What the
+// first one said does not count: no window goes on as if it did.
+func TestAStreamIsBegunAnew(t *testing.T) {
+	t.Parallel()
+	d := servers(t)
+	for i := range 2 {
+		d.StartAPI(i)
+	}
+	d.Ready()
+	turn := d.live(0, "chat", client.OpenRequest{MessageID: "m"})
+	first := d.stream(0, "chat", turn)
+	v7, v6 := d.window(t.Context(), 1, "chat", "7"), d.window(t.Context(), 1, "chat", "6")
+	first.say(`{"type":"text-start","id":"t"}`, `{"type":"text-delta","id":"t","delta":"Half"}`)
+	for _, window := range []<-chan string{v7, v6} {
+		for _, kind := range []string{"start", "start-step", "text-start", "text-delta"} {
+			chunk(t, window, kind)
+		}
+	}
+	must(t, first.Close())
+	turn.Fence = first.Fence
+	second := d.stream(1, "chat", turn)
+	second.say(`{"type":"text-start","id":"t"}`, `{"type":"text-delta","id":"t","delta":"Whole."}`, `{"type":"text-end","id":"t"}`)
+	for _, kind := range []string{"reset-step", "start-step", "text-start", "text-delta", "text-end"} {
+		chunk(t, v7, kind)
+	}
+	second.say(`{"type":"finish","finishReason":"length"}`)
+	chunk(t, v7, "finish-step")
+	if end := chunk(t, v7, "finish"); end["finishReason"] != "length" {
+		t.Errorf("the end: %v", end)
+	}
+	if line, more := <-v6; more {
+		t.Errorf("a client that cannot forget is told more: %s", line)
+	}
+	page, err := d.Node(0).Messages(t.Context(), "chat", client.Paging{})
+	if err != nil || len(page.Items) != 1 || len(page.Items[0].Parts) != 2 || !strings.Contains(string(page.Items[0].Parts[1]), "Whole.") {
+		t.Errorf("messages: %+v, %v", page.Items, err)
+	}
+	for i := range 2 {
+		if d.API[i].Log.Contains("panic") {
+			t.Errorf("an api node panicked:\n%s", d.API[i].Log.Tail(20))
+		}
+	}
+}
+
+// I9: another tenant's live turn takes no chunk, and its stream shows none.
+func TestI9AnotherTenantsStream(t *testing.T) {
+	t.Parallel()
+	d := servers(t)
+	d.StartAPI(0)
+	d.Ready()
+	turn := d.live(0, "chat", client.OpenRequest{MessageID: "m"})
+	d.stream(0, "chat", turn).say(`{"type":"text-start","id":"t"}`, `{"type":"text-delta","id":"t","delta":"Secret"}`)
+	must(t, d.Store.EnsureTenant(t.Context(), "other"))
+	stranger := *d.Deployment
+	stranger.Key = store.NewKey()
+	row := store.KeyRow{Name: "other", Roles: []model.Role{model.RoleBackend, model.RoleViewer}}
+	must(t, second(d.Store.PutKey(t.Context(), "other", row, stranger.Key, "test", "test")))
+	other := &deployment{&stranger}
+	if _, err := other.Node(0).StreamTurn(t.Context(), "chat", turn); !client.Is(err, "not-found") {
+		t.Errorf("another tenant's stream begins: %v", err)
+	}
+	if other.window(t.Context(), 0, "chat", "6") != nil {
+		t.Error("another tenant's window is open")
 	}
 }

@@ -64,7 +64,7 @@ func (f *feeds) follow(key feedKey) (*feed, func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	fd := f.open[key]
-	if fd == nil {
+	if fd == nil || fd.broken() {
 		ctx, cancel := context.WithCancel(context.Background())
 		fd = &feed{key: key, cancel: cancel, changed: make(chan struct{})}
 		f.open[key] = fd
@@ -79,7 +79,9 @@ func (f *feeds) leave(fd *feed) {
 	defer f.mu.Unlock()
 	if fd.users--; fd.users == 0 {
 		fd.cancel()
-		delete(f.open, fd.key)
+		if f.open[fd.key] == fd {
+			delete(f.open, fd.key)
+		}
 	}
 }
 
@@ -121,6 +123,13 @@ func (fd *feed) take(c bus.Chunks) bool {
 	}
 	fd.wake()
 	return fd.state == running
+}
+
+// broken tells whether whoever follows it must begin anew.
+func (fd *feed) broken() bool {
+	fd.mu.Lock()
+	defer fd.mu.Unlock()
+	return fd.state == replaced || fd.state == gapped
 }
 
 func (fd *feed) append(lines []byte) {

@@ -21,18 +21,18 @@ func (w *window) follow(ctx context.Context, t *store.MessageTurn) error {
 	f := following{window: w, feed: fd, turn: t}
 	for {
 		lines, state, more := fd.after(f.shown)
+		if state == replaced || state == gapped {
+			return f.startOver(ctx)
+		}
 		if err := f.tell(lines); err != nil {
 			return err
 		}
-		switch state {
-		case over:
+		if state == over {
 			w.steps++
 			return nil
-		case replaced, gapped:
-			return f.startOver(ctx, state)
 		}
 		if err := w.idle(ctx, f.late, more, f.changes()); errors.Is(err, errHeld) {
-			return f.startOver(ctx, gapped)
+			return f.startOver(ctx)
 		} else if err != nil {
 			return err
 		}
@@ -80,20 +80,17 @@ func (f *following) look(ctx context.Context) error {
 	if f.late != nil || !f.watch.Again() {
 		return nil
 	}
-	now, err := f.Rows.Turn(ctx, f.topic.Tenant, f.turn.ID)
-	if err != nil {
-		return err
-	}
-	if !now.Streaming || now.Live == nil || now.Live.Fence != f.feed.key.fence {
+	live, err := f.streams(ctx)
+	if err == nil && !live {
 		f.late = time.After(lag)
 	}
-	return nil
+	return err
 }
 
 // startOver goes on after a stream of which the client has a part that does
 // not count, or misses the rest. A client of V7 is told to forget the step;
 // one of V6 cannot be told, and resumes.
-func (f *following) startOver(ctx context.Context, why feedState) error {
+func (f *following) startOver(ctx context.Context) error {
 	if f.shown > 0 {
 		if f.version < uistream.V7 {
 			return errReset
@@ -103,17 +100,16 @@ func (f *following) startOver(ctx context.Context, why feedState) error {
 		}
 		f.open = false
 	}
-	if why == replaced || f.late != nil {
-		return nil
-	}
-	return f.untilOver(ctx)
+	return f.untilMore(ctx)
 }
 
-// untilOver waits until the turn's rows know all of it.
-func (f *following) untilOver(ctx context.Context) error {
+// untilMore waits until the rows know more than this stream: all of the turn,
+// or another stream of it. A message that only claims to be of another stream
+// is a reason to wait, not to ask again and again.
+func (f *following) untilMore(ctx context.Context) error {
 	for {
-		now, err := f.Rows.Turn(ctx, f.topic.Tenant, f.turn.ID)
-		if err != nil || !now.Streaming {
+		live, err := f.streams(ctx)
+		if err != nil || !live {
 			return err
 		}
 		if err := f.idle(ctx, nil, f.watch.Changed()); err != nil {
@@ -121,4 +117,13 @@ func (f *following) untilOver(ctx context.Context) error {
 		}
 		f.watch.Again()
 	}
+}
+
+// streams reads whether the turn still streams, and by this very stream.
+func (f *following) streams(ctx context.Context) (bool, error) {
+	now, err := f.Rows.Turn(ctx, f.topic.Tenant, f.turn.ID)
+	if err != nil {
+		return false, err
+	}
+	return now.Streaming && now.Live != nil && now.Live.Fence == f.feed.key.fence, nil
 }

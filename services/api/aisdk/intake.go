@@ -42,8 +42,10 @@ const FenceHeader = "Countersign-Fence"
 func (in *Intake) Take(w http.ResponseWriter, r *http.Request, st *approval.Stream) error {
 	rc := http.NewResponseController(w)
 	// The answer begins while the request's body still comes, and both last.
+	// What is left of the body then is nobody's, so the connection ends, too.
 	_ = rc.SetReadDeadline(time.Time{})
 	_ = rc.SetWriteDeadline(time.Time{})
+	w.Header().Set("Connection", "close")
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Set(FenceHeader, strconv.FormatInt(st.Writer.Fence, 10))
@@ -53,18 +55,28 @@ func (in *Intake) Take(w http.ResponseWriter, r *http.Request, st *approval.Stre
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
 	t := &taking{stream: st, chunks: publish(context.WithoutCancel(ctx), in.Chunks, st), w: w, rc: rc}
-	err := t.run(ctx, read(ctx, r.Body))
-	if err == nil || errors.Is(err, io.ErrUnexpectedEOF) || ctx.Err() != nil {
-		t.chunks.end()
+	lines := read(ctx, r.Body)
+	defer func() { // the server must not take the body back while it is read
+		cancel()
+		_ = rc.SetReadDeadline(time.Now())
+		for range lines { // what comes now comes too late
+			continue
+		}
+	}()
+	err := t.run(ctx, lines)
+	defer t.chunks.end(err == nil)
+	if err == nil || errors.Is(err, errBrokenOff) || ctx.Err() != nil {
 		return nil
 	}
 	if errors.Is(err, model.ErrUnavailable) {
 		in.Log.WarnContext(ctx, "a stream could not be taken", "turn", st.Writer.Turn, "error", err)
 	}
 	_ = t.answer(uistream.Chunk{Type: uistream.Error, ErrorText: explain(err)})
-	t.chunks.end()
 	return nil
 }
+
+// errBrokenOff is that a stream stopped without saying how it ends.
+var errBrokenOff = errors.New("the stream broke off")
 
 // explain says what was wrong.
 func explain(err error) string {
@@ -95,6 +107,7 @@ type incoming struct {
 func read(ctx context.Context, body io.Reader) <-chan incoming {
 	out := make(chan incoming)
 	go func() {
+		defer close(out)
 		reader := uistream.NewReader(body)
 		for {
 			line, err := reader.Next()
@@ -128,7 +141,7 @@ func (t *taking) run(ctx context.Context, lines <-chan incoming) error {
 		case in := <-lines:
 			switch {
 			case errors.Is(in.err, io.EOF):
-				return io.ErrUnexpectedEOF
+				return errBrokenOff
 			case in.err != nil:
 				return in.err
 			}

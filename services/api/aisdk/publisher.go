@@ -21,6 +21,7 @@ type publisher struct {
 	lines  [][]byte
 	more   chan struct{}
 	closed bool
+	whole  bool // the turn was ended with its stream
 	done   chan struct{}
 }
 
@@ -46,11 +47,13 @@ func (p *publisher) wake() {
 	}
 }
 
-// end publishes what is left, and where whole says so that nothing follows;
-// it returns when that was tried.
-func (p *publisher) end() {
+// end publishes what is left, and returns when that was tried. Only where the
+// turn was ended with its stream is it said that nothing follows: after a
+// stream that broke off another one may begin, whose chunks are the ones that
+// count.
+func (p *publisher) end(whole bool) {
 	p.mu.Lock()
-	p.closed = true
+	p.closed, p.whole = true, whole
 	p.mu.Unlock()
 	p.wake()
 	<-p.done
@@ -62,15 +65,15 @@ func (p *publisher) run(ctx context.Context) {
 	defer close(p.done)
 	for range p.more {
 		for {
-			batch, n, closed := p.take()
-			if n == 0 && !closed {
+			batch, n, last := p.take()
+			if n == 0 && !last {
 				break
 			}
-			next := p.to
-			next.Lines, next.Count = batch, n
-			_ = p.out.PublishChunks(ctx, next)
-			p.to.First += n
-			if n == 0 {
+			if next := p.to; n > 0 || p.whole {
+				next.Lines, next.Count = batch, n
+				_ = p.out.PublishChunks(ctx, next)
+			}
+			if p.to.First += n; n == 0 {
 				return
 			}
 		}

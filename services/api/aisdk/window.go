@@ -2,8 +2,8 @@ package aisdk
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
-	"net/http"
 	"time"
 
 	"github.com/countersign/countersign/pkg/daemon"
@@ -35,9 +35,12 @@ type window struct {
 // more and cannot be told so; it resumes the stream and is told all anew.
 var errReset = errors.New("the stream was replaced")
 
-// run tells the message until it is over, or waits for people; deadline is
-// when a client is told to come back instead of waiting on.
-func (w *window) run(ctx context.Context, message model.MessageID, deadline <-chan time.Time) error {
+// run tells the message until it is over, or waits for people. A client on
+// whose response nothing streams for the hold is told to come back instead of
+// waiting on.
+func (w *window) run(ctx context.Context, message model.MessageID) error {
+	held := time.NewTimer(w.Hold)
+	defer held.Stop()
 	for {
 		h, err := w.Rows.Messages(ctx, w.topic.Tenant, w.topic.Topic, store.Range{ID: message})
 		if err != nil {
@@ -56,12 +59,13 @@ func (w *window) run(ctx context.Context, message model.MessageID, deadline <-ch
 			if err := w.follow(ctx, live); err != nil {
 				return err
 			}
+			held.Reset(w.Hold)
 			continue
 		}
 		if end := w.ending(&turns[len(turns)-1]); end != nil {
 			return w.finish(*end)
 		}
-		switch err := w.idle(ctx, deadline, w.watch.Changed()); {
+		switch err := w.idle(ctx, held.C, w.watch.Changed()); {
 		case errors.Is(err, errHeld):
 			return w.finish(uistream.Chunk{Type: uistream.Error, ErrorText: waitsFor(turns[len(turns)-1].State())})
 		case err != nil:
@@ -114,7 +118,7 @@ func (w *window) update(parts []strictjson.Raw) (out []uistream.Chunk, err error
 	return append(out, later...), nil
 }
 
-func raws(parts []jsonRaw) []strictjson.Raw {
+func raws(parts []json.RawMessage) []strictjson.Raw {
 	out := make([]strictjson.Raw, len(parts))
 	for i, p := range parts {
 		out[i] = strictjson.Raw(p)
@@ -247,55 +251,4 @@ func (w *window) idle(ctx context.Context, deadline <-chan time.Time, changes ..
 		}
 		return w.may(ctx)
 	}
-}
-
-// frames writes an event stream to one client, which must take each write
-// within writeTimeout: a slow one is dropped, and resumes.
-type frames struct {
-	w       http.ResponseWriter
-	rc      *http.ResponseController
-	buf     []byte
-	silence *time.Ticker
-}
-
-// writeTimeout bounds one write; comments are how often a silent stream shows
-// that it lives.
-const (
-	writeTimeout = 10 * time.Second
-	comments     = 15 * time.Second
-)
-
-func openFrames(w http.ResponseWriter) *frames {
-	f := &frames{w: w, rc: http.NewResponseController(w), silence: time.NewTicker(comments)}
-	_ = f.rc.SetReadDeadline(time.Time{})
-	_ = f.rc.SetWriteDeadline(time.Time{})
-	header := w.Header()
-	header.Set("Content-Type", "text/event-stream")
-	header.Set("Cache-Control", "no-cache")
-	header.Set("X-Accel-Buffering", "no")
-	header.Set("X-Vercel-Ai-Ui-Message-Stream", "v1")
-	w.WriteHeader(http.StatusOK)
-	return f
-}
-
-func (f *frames) add(line []byte) { f.buf = uistream.AppendFrame(f.buf, line) }
-
-func (f *frames) end() { f.buf = append(f.buf, uistream.Done...) }
-
-func (f *frames) comment() error {
-	f.buf = uistream.AppendComment(f.buf, "keep-alive")
-	return f.flush()
-}
-
-func (f *frames) flush() error {
-	if len(f.buf) == 0 {
-		return nil
-	}
-	if err := f.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
-		return err
-	}
-	_, err := f.w.Write(f.buf)
-	f.buf = f.buf[:0]
-	f.silence.Reset(comments)
-	return errors.Join(err, f.rc.Flush())
 }

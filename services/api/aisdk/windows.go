@@ -2,7 +2,6 @@ package aisdk
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -13,8 +12,6 @@ import (
 	"github.com/countersign/countersign/pkg/uistream"
 	"github.com/countersign/countersign/services/api/watch"
 )
-
-type jsonRaw = json.RawMessage
 
 // Rows is what windows read; *store.Store is one.
 type Rows interface {
@@ -38,8 +35,8 @@ func NewWindows(rows Rows, hub *watch.Hub, chunks Chunks, hold time.Duration, lo
 	return &Windows{Rows: rows, Hub: hub, Hold: hold, Log: log, feeds: &feeds{chunks: chunks, open: map[feedKey]*feed{}}}
 }
 
-// Client is who asks for a stream.
-type Client struct {
+// Subscription is one window's wish to follow a topic.
+type Subscription struct {
 	Topic     store.TopicKey
 	Version   uistream.Version
 	Authorize func(context.Context) error // whether it still may read
@@ -48,7 +45,7 @@ type Client struct {
 // Resume tells the message that is being written, from its first chunk on,
 // and follows it. With nothing active it answers 204. Before anything is
 // written it may return an error for the caller to answer.
-func (ws *Windows) Resume(w http.ResponseWriter, r *http.Request, c Client) error {
+func (ws *Windows) Resume(w http.ResponseWriter, r *http.Request, c Subscription) error {
 	watching := ws.Hub.Watch(c.Topic) // watch first, read after
 	defer watching.Close()
 	views, err := ws.Rows.TopicViews(r.Context(), []store.TopicKey{c.Topic})
@@ -65,11 +62,11 @@ func (ws *Windows) Resume(w http.ResponseWriter, r *http.Request, c Client) erro
 	if err := win.send(uistream.Chunk{Type: uistream.Start, MessageID: string(message)}); err != nil {
 		return err
 	}
-	ws.close(r.Context(), win.run(r.Context(), message, time.After(ws.Hold)))
+	ws.close(r.Context(), win.run(r.Context(), message))
 	return nil
 }
 
-func (ws *Windows) window(w http.ResponseWriter, watching *watch.Watch, c Client) *window {
+func (ws *Windows) window(w http.ResponseWriter, watching *watch.Watch, c Subscription) *window {
 	return &window{Windows: ws, out: openFrames(w), version: c.Version, topic: c.Topic, watch: watching, may: c.Authorize}
 }
 

@@ -66,7 +66,7 @@ func (a *API) resumeChat(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return answer{write: func(w http.ResponseWriter) error {
-		return a.Windows.Resume(w, r.Request, aisdk.Client{Topic: r.topicKey(topic), Version: version, Authorize: r.stillMay()})
+		return a.Windows.Resume(w, r.Request, aisdk.Subscription{Topic: r.topicKey(topic), Version: version, Authorize: r.stillMay()})
 	}}, nil
 }
 
