@@ -68,8 +68,11 @@ func (p *Process) Start(env ...string) error {
 	started, ended := make(chan error), make(chan error, 1)
 	go func() {
 		// The kernel sends the signal when the starting thread ends, so this
-		// one lives as long as the process.
+		// one is kept as long as the process lives. It is given back then: a
+		// goroutine that ends without takes its thread along, and with it
+		// whatever else was ever started from that thread.
 		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
 		err := command.Start()
 		started <- err
 		if err == nil {
