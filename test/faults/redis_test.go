@@ -149,7 +149,7 @@ func fault38Slow(p *projection) {
 func fault38OutOfMemory(p *projection) {
 	ctx := p.t.Context()
 	must(p.t, p.raw.ConfigSet(ctx, "maxmemory-policy", "noeviction").Err())
-	must(p.t, p.raw.ConfigSet(ctx, "maxmemory", "1mb").Err())
+	must(p.t, p.raw.ConfigSet(ctx, "maxmemory", "1").Err())
 	must(p.t, p.raw.FlushAll(ctx).Err())
 	grows(p.t, p.d.API[0], "countersign_status_entries_total", `outcome="failed"`)
 	p.goesOn(10)

@@ -169,7 +169,10 @@ func TestALateEffectComesThoughItsCallerHasLeft(t *testing.T) {
 	o := start(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() { o.came(1); cancel() }()
-	if _, _, err := o.call(ctx, "/", "c", "", `{"behave":"late-effect","delay":"10ms"}`); !errors.Is(err, context.Canceled) {
+	if _, _, err := o.call(ctx, "/", "c", "", `{"behave":"late-effect","delay":"1h"}`); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	if err := ledger.Admin(o.URL).Release(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	o.poll(func(context.Context) error {
