@@ -142,7 +142,8 @@ func (s state) accepts(op history.Op) (bool, state) {
 	case "recorded":
 		next := s.decide(op)
 		return s.state == "requested" && next.state == "requested" && (known || op.Approved), next
-	case "already-applied":
+	case "already-applied": // which a recorded answer stays when its card is closed
+		s = s.closing(op.State)
 		return s.state != "requested" && (known || s.stands(op)), s
 	}
 	return false, s
