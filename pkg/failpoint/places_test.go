@@ -13,7 +13,6 @@ import (
 // left are transactions without points, each for its reason.
 var left = map[string]string{
 	"ensure tenant": "it is done by the operator's command, before anything runs",
-	"extend live":   "nothing streams yet",
 }
 
 // Every transaction of the store has the two points around its commit, and

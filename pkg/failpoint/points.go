@@ -10,6 +10,7 @@ func Points() []Place {
 		commits("decide", api, "a decision"),
 		commits("resolve", api, "a person's word about an unknown outcome"),
 		commits("finish-live", api, "the end of a live turn"),
+		commits("extend-live", api, "a call of a turn that streams"),
 		commits("cancel", api, "a cancelled turn"),
 		commits("redrive", api, "a continuation that is tried again"),
 		inAPI,

@@ -34,6 +34,7 @@ var (
 	stoppedCall   = flow{name: "stopped", normal: notRun, run: loseTool, goOn: answer}
 	liveTurn      = flow{name: "live", normal: once, run: talk("unsafe"), goOn: answerLive}
 	deadLiveTurn  = flow{name: "live-dead", normal: once, run: talk("unsafe"), goOn: answerSecondTime}
+	streamedTurn  = flow{name: "streamed", normal: once, run: talkStreaming, goOn: answer}
 	deafSink      = flow{name: "deaf", normal: once, run: toDeafSink, goOn: answer}
 	deadSink      = flow{name: "dead-sink", normal: once, run: toDeadSink, goOn: answer}
 	owedSignal    = flow{name: "owed", normal: once, run: oweSignal, goOn: answer}

@@ -29,6 +29,8 @@ var plans = map[failpoint.Point][]row{
 	"resolve.after-commit":             {{flow: resolvedCall}},
 	"finish-live.before-commit":        {{flow: liveTurn}},
 	"finish-live.after-commit":         {{flow: liveTurn}},
+	"extend-live.before-commit":        {{flow: streamedTurn}},
+	"extend-live.after-commit":         {{flow: streamedTurn}},
 	"cancel.before-commit":             {{flow: cancelledTurn}},
 	"cancel.after-commit":              {{flow: cancelledTurn}},
 	"redrive.before-commit":            {{flow: deadSink}},
