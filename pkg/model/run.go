@@ -103,6 +103,8 @@ func (t *Turn) Finish(c *Call, fence int64, token string, r Result, now time.Tim
 		return nil
 	case c.Run == RunUnknown && (r.Kind == ResultUnknown || r.Kind == ResultNothingSent && c.Uncertain):
 		return nil
+	case c.Run == RunQueued && (r.Kind == ResultUnknown || r.Kind == ResultNothingSent):
+		return nil // it is said again of an attempt that is over, and it changes nothing
 	case c.Run != RunStarted && c.Run != RunUnknown:
 		return ErrFenceLost
 	}
@@ -190,9 +192,11 @@ func (t *Turn) retryUnsent(c *Call, r Result, now time.Time) {
 	}
 }
 
+// requeue lets the run be claimed again. The token of the attempt that is over
+// stays, for it to be known when it reports once more.
 func (t *Turn) requeue(c *Call, now time.Time) {
 	t.moveRun(c, RunQueued)
-	c.ClaimToken, c.Worker, c.LeaseUntil = "", "", time.Time{}
+	c.Worker, c.LeaseUntil = "", time.Time{}
 	c.QueuedAt, c.NotBefore = now, now.Add(retryDelay(c.Fence))
 }
 

@@ -286,7 +286,7 @@ func (w *small) finish(mine hand, r Result) error {
 	err := w.turn.Finish(w.turn.Calls[mine.call], mine.fence, mine.token, r, noon)
 	again := loadTurn(w.turn)
 	switch twice := again.Finish(again.Calls[mine.call], mine.fence, mine.token, r, noon); {
-	case twice != nil && !errors.Is(twice, ErrFenceLost) && !errors.Is(twice, err):
+	case twice != nil && !errors.Is(twice, err):
 		return fmt.Errorf("%w: first %s, then %w", errAgain, fmt.Sprint(err), twice)
 	case turnKey(again) != turnKey(w.turn):
 		return errAgain

@@ -98,8 +98,14 @@ func TestI4NothingSentIsTriedAgain(t *testing.T) {
 	if _, err := s.Finish(t.Context(), tenant, call.ID, 1, "token", nothing); err != nil {
 		t.Fatal(err)
 	}
-	if got := reread(t, s, call.ID); got.Run != model.RunQueued {
-		t.Fatal(got.Run)
+	if _, err := s.Finish(t.Context(), tenant, call.ID, 1, "token", nothing); err != nil {
+		t.Errorf("the same result again: %v", err)
+	}
+	if _, err := s.Finish(t.Context(), tenant, call.ID, 1, "another", nothing); !errors.Is(err, model.ErrFenceLost) {
+		t.Errorf("somebody else's: %v", err)
+	}
+	if got := reread(t, s, call.ID); got.Run != model.RunQueued || len(got.Attempts) != 1 {
+		t.Fatal(got.Run, len(got.Attempts))
 	}
 	if _, err := s.Claim(t.Context(), tenant, call.ID, claimOf(call, "second")); !errors.Is(err, model.ErrNotClaimable) {
 		t.Fatalf("claimed before its time: %v", err)
