@@ -17,7 +17,7 @@ dev: ## Run everything in one process with a demo; ARGS="--listen 127.0.0.1:9000
 	bin/countersign dev $(ARGS)
 
 test: ## Vet, check the format, and run every test under the race detector, on real servers.
-	@scripts/setup.sh postgres redis compiler node python curl spin faketime
+	@scripts/setup.sh postgres redis compiler node python curl spin faketime pgbouncer
 	go vet ./...
 	@unformatted=$$(gofmt -l $$(ls -d */ | grep -v node_modules)); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go test -race -shuffle=on -count=1 -timeout=30m ./...
@@ -37,7 +37,7 @@ lint: ## Run golangci-lint; the first time it is built, which takes minutes.
 
 .PHONY: faults
 faults: ## Run the tests of faults as long as docs/faults.md says, and those that mount a disk; needs root.
-	@scripts/setup.sh postgres redis compiler
+	@scripts/setup.sh postgres redis compiler faketime pgbouncer
 	COUNTERSIGN_FAULTS_LONG=1 go test -race -tags mount -count=1 -timeout=60m -v ./test/faults
 
 build: ## Build static programs into bin/.

@@ -3,7 +3,7 @@
 # is missing: through apt on Debian and Ubuntu, elsewhere it says what to
 # install. It says nothing when nothing is missing.
 #
-#   scripts/setup.sh NEED...      postgres redis compiler node python curl spin faketime
+#   scripts/setup.sh NEED...      postgres redis compiler node python curl spin faketime pgbouncer
 #
 # The servers run as children on private ports; nothing of the distribution's
 # own services is used, and none is left running.
@@ -55,6 +55,9 @@ has_spin() { command -v spin >/dev/null; }
 # The library that gives one server another time, where tests look for it.
 has_faketime() { compgen -G '/usr/lib*/*/faketime/libfaketime.so.1' >/dev/null || compgen -G '/usr/lib*/faketime/libfaketime.so.1' >/dev/null; }
 
+# Debian has it where only root's PATH leads.
+has_pgbouncer() { command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; }
+
 # packages prints the Debian packages that bring a need.
 packages() {
     case "$1" in
@@ -66,6 +69,7 @@ packages() {
         curl) echo curl ;;
         spin) echo spin ;;
         faketime) echo libfaketime ;;
+        pgbouncer) echo pgbouncer ;;
         *) fail "unknown need '$1'" ;;
     esac
 }
@@ -80,6 +84,7 @@ describe() {
         curl) echo "curl" ;;
         spin) echo "the model checker Spin" ;;
         faketime) echo "libfaketime" ;;
+        pgbouncer) echo "PgBouncer" ;;
     esac
 }
 
@@ -126,7 +131,7 @@ install_missing() {
     done
     if ! command -v apt-get >/dev/null; then
         fail "missing: $(for need in "$@"; do describe "$need"; done | paste -sd ';' | sed 's/;/; /g')" \
-            "install it (macOS: brew install postgresql@17 redis node python curl spin; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl libfaketime, and Spin from https://spinroot.com) and try again"
+            "install it (macOS: brew install postgresql@17 redis node python curl spin pgbouncer; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl libfaketime pgbouncer, and Spin from https://spinroot.com) and try again"
     fi
     sudo=
     if [ "$(id -u)" -ne 0 ]; then
