@@ -26,6 +26,9 @@ var ours = map[string][]string{
 	"pkg/strictjson": {},
 	"pkg/toolschema": {},
 	"pkg/uistream":   {"pkg/strictjson"},
+	"pkg/uimessage":  {"pkg/model", "pkg/store"},
+	"pkg/approval":   {"pkg/model", "pkg/policy", "pkg/store", "pkg/step", "pkg/strictjson", "pkg/toolschema", "pkg/uimessage", "pkg/egress"},
+	"pkg/intake":     {"pkg/approval", "pkg/bus", "pkg/strictjson", "pkg/uistream"},
 	"pkg/egress":     {},
 	"pkg/step":       {},
 	"pkg/client":     {},
@@ -41,7 +44,7 @@ var ours = map[string][]string{
 	"internal/cluster":      {"pkg/client", "pkg/model", "pkg/store", "internal/localservers", "internal/cluster"},
 
 	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/strictjson",
-		"pkg/failpoint", "pkg/toolschema", "pkg/uistream", "pkg/egress", "internal/visible", "services/api"},
+		"pkg/failpoint", "pkg/approval", "pkg/intake", "pkg/toolschema", "pkg/uimessage", "pkg/uistream", "pkg/egress", "internal/visible", "services/api"},
 	"services/continuer": {"pkg/failpoint", "pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/continuer"},
 	"services/worker":    {"pkg/failpoint", "pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "internal/bugs", "services/worker"},
 

@@ -10,8 +10,8 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
+	"github.com/countersign/countersign/pkg/uimessage"
 	"github.com/countersign/countersign/pkg/uistream"
-	"github.com/countersign/countersign/services/api/view"
 	"github.com/countersign/countersign/services/api/watch"
 )
 
@@ -84,7 +84,7 @@ func (w *window) tell(turns []store.MessageTurn) (live *store.MessageTurn, err e
 			return t, nil
 		}
 		var chunks []uistream.Chunk
-		parts := raws(view.TurnParts(*t))
+		parts := raws(uimessage.TurnParts(*t))
 		if i < w.steps {
 			if chunks, err = w.update(parts); err == nil {
 				err = w.send(chunks...)

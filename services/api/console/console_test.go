@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 func holds(t *testing.T, page string, wants ...string) {

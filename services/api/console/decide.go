@@ -6,9 +6,9 @@ import (
 	"strings"
 
 	"github.com/countersign/countersign/internal/visible"
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // channel is where decisions of this page come from, in the audit.

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/localservers/testservers"
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/bus"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/watch"
 )
 

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/countersign/countersign/internal/visible"
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // resolve takes a person's word on a call whose outcome is unknown. What

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // unknown gives a call of unknown outcome, whose attempt's lease ended that

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/countersign/countersign/internal/visible"
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // say writes a person's message into a topic, a new one if none is named; the

@@ -11,11 +11,11 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/api/aisdk"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/watch"
 )
 

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // authenticate finds out who asks, whether they ask too often, and for whom

@@ -6,10 +6,10 @@ import (
 	"net/http"
 	"strconv"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/uistream"
 	"github.com/countersign/countersign/services/api/aisdk"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // The headers by which the writer of a live turn's stream shows that it is.

@@ -9,12 +9,12 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/policy"
 	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/view"
 )
 

@@ -4,10 +4,11 @@ import (
 	"errors"
 	"strconv"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
+	"github.com/countersign/countersign/pkg/uimessage"
 	"github.com/countersign/countersign/services/api/view"
 )
 
@@ -81,6 +82,6 @@ func (a *API) listMessages(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return ok(page(h.Messages, limit,
-		func(m store.Message) strictjson.Raw { return strictjson.Raw(view.Message(m)) },
+		func(m store.Message) strictjson.Raw { return strictjson.Raw(uimessage.Message(m)) },
 		func(m store.Message) string { return cursorOf(strconv.FormatInt(m.Position, 10)) })), nil
 }

@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/view"
 	"github.com/countersign/countersign/services/api/watch"
 )

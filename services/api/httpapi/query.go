@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // The sizes of a page.

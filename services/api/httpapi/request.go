@@ -10,10 +10,10 @@ import (
 
 	"go.opentelemetry.io/otel/propagation"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
 )
 
 // request is one request on its way through a route.

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/view"
 )
 

@@ -3,9 +3,9 @@ package httpapi
 import (
 	"net/http"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/view"
 )
 

@@ -10,11 +10,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
 	"github.com/countersign/countersign/pkg/toolschema"
-	"github.com/countersign/countersign/services/api/approval"
 	"github.com/countersign/countersign/services/api/view"
 )
 

@@ -18,6 +18,6 @@
 // to find out what is true.
 //
 // It imports pkg/model, pkg/store's types, pkg/bus's signal, pkg/status's
-// entries and services/api/view; what it needs of them is declared here as
+// entries, pkg/uimessage and services/api/view; what it needs of them is declared here as
 // small interfaces.
 package watch

@@ -8,6 +8,7 @@ import (
 
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/uimessage"
 	"github.com/countersign/countersign/services/api/view"
 )
 
@@ -176,7 +177,7 @@ func (e *events) write(s *Stream, found told) bool {
 		return false
 	}
 	for _, m := range found.messages {
-		s.Event("message", 0, view.Message(m))
+		s.Event("message", 0, uimessage.Message(m))
 	}
 	s.Event("status", found.topic.Version, view.Topic(found.topic))
 	e.last = found.topic.Version

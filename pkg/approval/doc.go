@@ -1,7 +1,7 @@
-// Package approval is what the api does with requests, without HTTP: it turns
-// an assistant turn, as a chat backend sends it, into a registration in which
-// every call has its verdict, and an answer, as a person gives it, into a
-// decision.
+// Package approval is the use cases, without HTTP: it turns an assistant turn,
+// as a chat backend or the model loop hands it over, into a registration in
+// which every call has its verdict, and an answer, as a person gives it, into
+// a decision. The api uses all of it, the worker the turns alone.
 //
 // It owns the rules about what a turn may look like and what becomes of each
 // of its calls (steps 1 and 2 of the nine: evaluate, register). It promises
@@ -16,5 +16,5 @@
 //
 // It imports pkg/model, pkg/policy, pkg/store's types, pkg/strictjson,
 // pkg/toolschema, pkg/egress (which URLs can be targets at all) and the
-// sibling view (which fields a part may carry).
+// sibling uimessage (which fields a part may carry).
 package approval

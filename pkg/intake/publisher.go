@@ -1,12 +1,17 @@
-package aisdk
+package intake
 
 import (
 	"context"
 	"sync"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/bus"
-	"github.com/countersign/countersign/services/api/approval"
 )
+
+// Chunks carries the streams of live turns; *bus.Bus does.
+type Chunks interface {
+	PublishChunks(ctx context.Context, c bus.Chunks) error
+}
 
 // maxBatch bounds the lines of one message, in bytes, so that it fits NATS.
 const maxBatch = 128 << 10

@@ -6,7 +6,7 @@ import (
 
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/view"
+	"github.com/countersign/countersign/pkg/uimessage"
 )
 
 // The bounds of one turn.
@@ -189,7 +189,7 @@ func (r *reader) extra(m members) strictjson.Raw {
 	}
 	out, err := strictjson.Marshal(rest)
 	if err == nil {
-		err = view.CheckExtra(out)
+		err = uimessage.CheckExtra(out)
 	}
 	r.check(m.pointer, err)
 	return out

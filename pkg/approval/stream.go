@@ -7,7 +7,7 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/strictjson"
-	"github.com/countersign/countersign/services/api/view"
+	"github.com/countersign/countersign/pkg/uimessage"
 )
 
 // StreamRequest begins the stream of a live turn.
@@ -92,7 +92,7 @@ func (st *Stream) Commit(ctx context.Context, raws []strictjson.Raw) ([]strictjs
 func drawn(turn *model.Turn, news []store.NewCall) (out []strictjson.Raw) {
 	for _, n := range news {
 		c := turn.Call(n.Call.ID)
-		shown := view.TurnParts(store.MessageTurn{Turn: turn, Parts: store.Parts{nil}, Calls: []store.MessageCall{
+		shown := uimessage.TurnParts(store.MessageTurn{Turn: turn, Parts: store.Parts{nil}, Calls: []store.MessageCall{
 			{Call: alone(c), Dynamic: n.Dynamic, Extra: n.Extra, Input: n.Input}}})
 		out = append(out, strictjson.Raw(shown[0]))
 	}
