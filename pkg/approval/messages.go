@@ -17,14 +17,12 @@ const MaxMessages = 100
 func (s *Service) AppendMessages(ctx context.Context, from Origin, topic model.TopicID, req MessagesRequest) (store.Appended, error) {
 	f := &faults{}
 	while := f.whileOpen(req.WhileOpen)
-	if req.Reply {
-		f.add("/reply", "the built-in model loop is not available in this version")
-	}
 	if n := len(req.Messages); n == 0 || n > MaxMessages {
 		f.add("/messages", "must have 1 to %d items", MaxMessages)
 		return store.Appended{}, f.err()
 	}
-	messages := make([]store.NewMessage, len(req.Messages))
+	out := store.Appending{Topic: topic, WhileOpen: while, Actor: from.Actor(), Channel: from.Channel,
+		Messages: make([]store.NewMessage, len(req.Messages))}
 	seen := map[model.MessageID]bool{}
 	for i, raw := range req.Messages {
 		pointer := fmt.Sprintf("/messages/%d", i)
@@ -32,12 +30,26 @@ func (s *Service) AppendMessages(ctx context.Context, from Origin, topic model.T
 		if seen[m.ID] && m.ID != "" {
 			f.add(pointer+"/id", "is used twice in this request")
 		}
-		seen[m.ID], messages[i] = true, m
+		seen[m.ID], out.Messages[i] = true, m
 	}
+	f.reply(req, from, &out)
 	if err := f.err(); err != nil {
 		return store.Appended{}, err
 	}
-	return s.store.AppendMessages(ctx, from.By.Tenant, topic, messages, while)
+	return s.store.AppendMessages(ctx, from.By.Tenant, out)
+}
+
+// reply reads whether the last message is to be answered, and by whom.
+func (f *faults) reply(req MessagesRequest, from Origin, out *store.Appending) {
+	switch {
+	case !req.Reply && req.Sink != nil:
+		f.add("/sink", "belongs to a reply")
+	case req.Reply && out.Messages[len(out.Messages)-1].Role == "system":
+		f.add("/reply", "answers a message of a user, and the last one is of the system")
+	case req.Reply:
+		out.Reply = &model.Turn{Execution: model.ExecuteWhenDecided, RequestedBy: from.By.Subject, Sink: f.sink(req.Sink, from.By),
+			Traceparent: from.Traceparent}
+	}
 }
 
 // message reads a UIMessage of a user or the system.

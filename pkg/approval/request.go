@@ -49,7 +49,8 @@ type FinishRequest struct {
 type MessagesRequest struct {
 	Messages  []strictjson.Raw `json:"messages" doc:"UIMessages of role user or system, each with its id."`
 	WhileOpen string           `json:"whileOpen,omitzero" enum:"block,supersede,parallel"`
-	Reply     bool             `json:"reply,omitzero" doc:"Ask the topic's model sink to answer. Not available in this version."`
+	Reply     bool             `json:"reply,omitzero" doc:"Ask for an answer to the last message: a continuation is ready at once, for whoever opens the turn that answers."`
+	Sink      *SinkRequest     `json:"sink,omitzero" doc:"With reply: where that continuation goes; the key's own sink by default."`
 }
 
 // ResolutionRequest is what a person found out about a call whose outcome is

@@ -24,7 +24,7 @@ type Store interface {
 	RenewStream(ctx context.Context, tenant model.TenantID, w store.Streamer, lease time.Duration) error
 	ExtendLive(ctx context.Context, tenant model.TenantID, e store.Extension) (store.Registered, error)
 	Turn(ctx context.Context, tenant model.TenantID, id model.TurnID) (*model.Turn, error)
-	AppendMessages(ctx context.Context, tenant model.TenantID, topic model.TopicID, messages []store.NewMessage, while store.WhileOpen) (store.Appended, error)
+	AppendMessages(ctx context.Context, tenant model.TenantID, a store.Appending) (store.Appended, error)
 	Card(ctx context.Context, tenant model.TenantID, id model.ApprovalID) (store.Card, error)
 	Decide(ctx context.Context, tenant model.TenantID, d model.Decision) (store.Decided, error)
 	Resolve(ctx context.Context, tenant model.TenantID, call model.CallID, r model.Resolution) (store.ResolvedCall, error)

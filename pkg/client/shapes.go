@@ -22,6 +22,7 @@ type Turn struct {
 	MessageID     string     `json:"messageId,omitzero"`
 	State         string     `json:"state"` // streaming, awaiting-approval, executing, needs-attention, continuing, done, aborted, error
 	Continues     string     `json:"continues,omitzero"`
+	Reply         bool       `json:"reply,omitzero"` // it asks for an answer to its message, a person's
 	OpenApprovals int        `json:"openApprovals"`
 	OpenCalls     int        `json:"openCalls"`
 	Calls         []TurnCall `json:"calls,omitzero"`

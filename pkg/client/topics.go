@@ -9,16 +9,18 @@ import (
 type MessagesRequest struct {
 	Messages  []Message `json:"messages"`
 	WhileOpen string    `json:"whileOpen,omitzero"` // block, supersede, parallel
-	Reply     bool      `json:"reply,omitzero"`     // asks the topic's model sink to answer
+	Reply     bool      `json:"reply,omitzero"`     // asks for an answer to the last message
+	Sink      *Sink     `json:"sink,omitzero"`      // with Reply: who is to answer; nil is the key's own sink
 }
 
 // MessagesAnswer is what follows from appending messages.
 type MessagesAnswer struct {
 	Topic    Topic     `json:"topic"`
 	Messages []Message `json:"messages,omitzero"`
+	Reply    string    `json:"reply,omitzero"` // the turn that asks for the reply: open or register the next one with Continues
 }
 
-// PostMessages appends messages. It is idempotent by message id; messages
+// PostMessages appends messages, and with Reply asks for an answer to the last. It is idempotent by message id; messages
 // without one get one here.
 //
 // Problems: message-conflict, turn-open.

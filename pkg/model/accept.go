@@ -5,7 +5,7 @@ import "time"
 // Acceptable tells whether the turn's continuation can be accepted, and
 // changes nothing. Errors: [ErrContinuationAccepted], [ErrContinuationEnded],
 // [ErrTurnOpen] while calls are still open, [ErrTurnEnded] for a turn without
-// calls, which nothing continues.
+// calls that asks for no reply, which nothing continues.
 func (t *Turn) Acceptable() error {
 	c := t.Continuation
 	switch {

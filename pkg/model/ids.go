@@ -42,7 +42,14 @@ func NewCallID() CallID { return CallID(newUUID()) }
 func NewApprovalID() ApprovalID { return ApprovalID(newUUID()) }
 
 // NewMessageID makes an id for an assistant message whose caller named none.
-func NewMessageID() MessageID { return MessageID("msg_" + newUUID()) }
+func NewMessageID() MessageID { return MessageID(replyPrefix + newUUID()) }
+
+// ReplyID is the id of the message that answers a turn which asks for a reply,
+// where whoever answers names none. It is always the same, so that an answer
+// that died while it streamed and the one after it are one message.
+func ReplyID(asked TurnID) MessageID { return MessageID(replyPrefix + string(asked)) }
+
+const replyPrefix = "msg_"
 
 // NewToken makes a client-made token: the name under which a commit of
 // unknown outcome is looked up again.

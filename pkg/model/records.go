@@ -55,7 +55,10 @@ func (t *Turn) audit(r AuditRecord) {
 // AuditRegistration records who registered the turn and what the policies
 // said about each call of it.
 func (t *Turn) AuditRegistration(actor, channel string, now time.Time) {
-	if len(t.Calls) == 0 {
+	switch {
+	case t.Reply:
+		t.audit(AuditRecord{At: now, Actor: actor, Action: "reply.requested", Channel: channel})
+	case len(t.Calls) == 0:
 		t.audit(AuditRecord{At: now, Actor: actor, Action: "turn.registered", Channel: channel})
 	}
 	t.AuditCalls(actor, channel, t.Calls, now)

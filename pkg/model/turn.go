@@ -72,6 +72,7 @@ type Turn struct {
 	Ended     TurnState // aborted or error; "" while it runs or is done
 	EndReason string
 	Discarded bool // a live turn that died without a committed call
+	Reply     bool // it asks for an answer to its message, which is a person's: it has no calls and no parts
 
 	Execution   Execution
 	RequestedBy string
@@ -147,7 +148,8 @@ func (t *Turn) Asked(id ApprovalID) *Call {
 
 // settle is what every change ends with: it recounts, queues what may run,
 // and makes the continuation in the commit after which the turn is not
-// streaming and every call is settled (I2).
+// streaming and every call is settled (I2). What asks for a reply is that from
+// the beginning.
 func (t *Turn) settle(now time.Time) {
 	t.count()
 	if t.Ended != "" {
@@ -158,7 +160,7 @@ func (t *Turn) settle(now time.Time) {
 			t.queue(c, now)
 		}
 	}
-	if !t.Streaming && len(t.Calls) > 0 && t.OpenCalls == 0 && t.Continuation == nil {
+	if !t.Streaming && (t.Reply || len(t.Calls) > 0) && t.OpenCalls == 0 && t.Continuation == nil {
 		t.Continuation = &Continuation{State: ContinuationReady, ReadyAt: now, Changed: true}
 		t.Changed = true
 	}

@@ -71,7 +71,7 @@ func (c *claimer) read(b *pgx.Batch) {
 	for i, it := range c.items {
 		calls[i] = string(it.call)
 	}
-	c.load(b, callTurns, calls)
+	c.loadByCalls(b, callTurns, calls)
 	b.Queue(selectDefinitions, c.tenant, calls).Query(c.scanDefinitions)
 	b.Queue(`select halted, clock_timestamp() from tenants where tenant_id = $1`, c.tenant).QueryRow(func(row pgx.Row) error {
 		return row.Scan(&c.halted, &c.now)

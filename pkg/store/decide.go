@@ -77,7 +77,7 @@ func (d *decider) read(b *pgx.Batch) {
 	for i, it := range d.items {
 		approvals[i], ids[i] = string(it.Approval), it.ID
 	}
-	d.load(b, approvalTurns, approvals)
+	d.loadByCalls(b, approvalTurns, approvals)
 	b.Queue(selectDecisions, d.tenant, approvals, ids).Query(d.scanDecisions)
 	d.clock(b)
 }

@@ -41,7 +41,7 @@ func (s *Store) finishAll(ctx context.Context, tenant model.TenantID, items []fi
 			calls[i] = string(it.call)
 		}
 		err := t.trip(ctx, func(b *pgx.Batch) {
-			u.load(b, callTurns, calls)
+			u.loadByCalls(b, callTurns, calls)
 			u.clock(b)
 		})
 		if err != nil {

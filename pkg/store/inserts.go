@@ -23,7 +23,7 @@ func (n *inserts) queue(b *pgx.Batch, tenant model.TenantID) {
 	if t := &n.turns; len(t.ids) > 0 {
 		b.Queue(insertTurns, tenant, t.ids, t.topics, t.messages, t.steps, t.continues, t.states, t.ended, t.streaming, t.approvals,
 			t.calls, t.executions, t.requestedBy, t.sinkTypes, t.sinkTargets, t.accept, t.holdLeases, t.holdUntil,
-			t.onLapse, t.liveFences, t.liveTokens, t.liveUntil, t.parts, t.contents, t.traceparents, t.reasons)
+			t.onLapse, t.liveFences, t.liveTokens, t.liveUntil, t.parts, t.contents, t.traceparents, t.reasons, t.replies)
 	}
 	if c := &n.calls; len(c.ids) > 0 {
 		b.Queue(insertCalls, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
@@ -67,7 +67,7 @@ type turnColumnsNew struct {
 	traceparents, reasons                                       []string
 	onLapse                                                     []*string
 	steps, approvals, calls                                     []int
-	streaming                                                   []bool
+	streaming, replies                                          []bool
 	accept, liveFences                                          []int64
 	holdLeases                                                  []*int64
 	holdUntil, liveUntil                                        []*time.Time
@@ -78,11 +78,11 @@ const insertTurns = `
 	insert into turns (tenant_id, turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals,
 	                   open_calls, execution, requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms,
 	                   hold_until, on_lapse, live_fence, live_token, live_until, parts, content, traceparent,
-	                   end_reason, version)
+	                   end_reason, reply, version)
 	select $1, d.turn_id, d.topic_id, d.message_id, d.step, nullif(d.continues, '')::uuid, d.state, d.ended, d.streaming,
 	       d.open_approvals, d.open_calls, d.execution, d.requested_by, d.sink_type, d.sink_target, d.accept_within_ms,
 	       d.hold_lease_ms, d.hold_until, d.on_lapse, d.live_fence, d.live_token, d.live_until, d.parts, d.content,
-	       d.traceparent, d.end_reason, t.version
+	       d.traceparent, d.end_reason, d.reply, t.version
 	  from (select unnest($2::uuid[]) as turn_id, unnest($3::text[]) as topic_id, unnest($4::text[]) as message_id,
 	               unnest($5::int[]) as step, unnest($6::text[]) as continues, unnest($7::text[]) as state,
 	               unnest($8::text[]) as ended, unnest($9::boolean[]) as streaming, unnest($10::int[]) as open_approvals,
@@ -93,7 +93,7 @@ const insertTurns = `
 	               unnest($19::text[]) as on_lapse, unnest($20::bigint[]) as live_fence,
 	               unnest($21::text[]) as live_token, unnest($22::timestamptz[]) as live_until,
 	               unnest($23::bytea[]) as parts, unnest($24::bytea[]) as content, unnest($25::text[]) as traceparent,
-	               unnest($26::text[]) as end_reason) as d
+	               unnest($26::text[]) as end_reason, unnest($27::boolean[]) as reply) as d
 	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($3::text[])`
 
 func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
@@ -108,7 +108,7 @@ func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
 	c.addHold(t.Hold)
 	c.addLive(t.Live)
 	c.parts, c.contents, c.traceparents = append(c.parts, parts.encode()), append(c.contents, content), append(c.traceparents, t.Traceparent)
-	c.reasons = append(c.reasons, t.EndReason)
+	c.reasons, c.replies = append(c.reasons, t.EndReason), append(c.replies, t.Reply)
 }
 
 func (c *turnColumnsNew) addHold(h *model.Hold) {

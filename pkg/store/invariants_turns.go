@@ -35,7 +35,7 @@ var invariantsOfTurns = []Invariant{{
 	    or t.streaming <> (t.live_until is not null)`,
 }, {
 	Number: "I2", Name: "one-continuation",
-	Sentence: "A turn has a continuation exactly if it has calls, is not ended, does not stream, and every call of it is settled.",
+	Sentence: "A turn has a continuation exactly if it has calls or asks for a reply, is not ended, does not stream, and every call of it is settled.",
 	Next:     "the turn's calls and its audit: without its continuation the conversation never goes on",
 	sql: `
 	select t.tenant_id, t.topic_id, t.turn_id::text, '',
@@ -44,7 +44,7 @@ var invariantsOfTurns = []Invariant{{
 	  left join {continuations} k using (tenant_id, turn_id)
 	 where (k.turn_id is not null and k.state <> 'superseded')
 	       <> (t.ended = '' and not t.streaming and t.open_calls = 0
-	           and exists (select from calls c where c.tenant_id = t.tenant_id and c.turn_id = t.turn_id))
+	           and (t.reply or exists (select from calls c where c.tenant_id = t.tenant_id and c.turn_id = t.turn_id)))
 	    or k.state = 'superseded' and t.ended = ''`,
 }, {
 	Number: "I2", Name: "one-next-turn",

@@ -18,43 +18,53 @@ type NewMessage struct {
 	Content  []byte // SHA-256 over role, parts and metadata
 }
 
-// Appended is what appending messages came to.
-type Appended struct {
-	Created bool // false: all of them were there before
-	Topic   model.Topic
-	Open    *OpenTurn // with ErrTurnOpen: what is in the way
+// Appending are messages to append to a topic.
+type Appending struct {
+	Topic     model.TopicID
+	Messages  []NewMessage
+	WhileOpen WhileOpen
+	Reply     *model.Turn // asks for a reply to the last message; Execution, RequestedBy, Sink and Traceparent are taken over
+	Actor     string
+	Channel   string
 }
 
-// AppendMessages appends messages to a topic, which the first one creates.
-// Appending the same message again is nothing new. Errors:
-// [model.ErrMessageConflict] for an id that has other content,
-// [model.ErrTurnOpen].
-func (s *Store) AppendMessages(
-	ctx context.Context, tenant model.TenantID, topic model.TopicID, messages []NewMessage, while WhileOpen,
-) (Appended, error) {
+// Appended is what appending messages came to.
+type Appended struct {
+	Created bool // false: all of it was there before
+	Topic   model.Topic
+	Reply   model.TurnID // the turn that asks for the reply, now or since an earlier appending; "" where none was asked for
+	Open    *OpenTurn    // with ErrTurnOpen: what is in the way
+}
+
+// AppendMessages appends messages to a topic, which the first one creates,
+// and asks for a reply to the last of them, whose continuation is ready with
+// the same commit. Appending the same message again is nothing new, and so is
+// asking again for a reply to it. Errors: [model.ErrMessageConflict] for an id
+// that has other content, [model.ErrTurnOpen].
+func (s *Store) AppendMessages(ctx context.Context, tenant model.TenantID, appending Appending) (Appended, error) {
 	var out Appended
 	var refused error
+	reply := model.NewTurnID() // made here, so that a retry asks with the same turn
 	err := transact(ctx, s.pool, "append messages", func(ctx context.Context, t *tx) error {
-		a := &appender{unit: newUnit(tenant), topic: topic, existing: map[model.MessageID][]byte{}}
+		a := &appender{unit: newUnit(tenant), Appending: appending, reply: reply, existing: map[model.MessageID]appendedMessage{}}
 		a.inserts = &inserts{}
-		ids := make([]string, len(messages))
-		for i, m := range messages {
-			ids[i] = string(m.ID)
-		}
-		if err := t.trip(ctx, func(b *pgx.Batch) { a.read(b, ids) }); err != nil {
+		if err := t.trip(ctx, a.read); err != nil {
 			return err
 		}
-		row := a.topics[topic]
+		row := a.topics[a.Topic]
 		if row == nil || a.unheld(row) {
 			return errRepeat
 		}
-		if out, refused = a.judge(messages, while); refused != nil || !out.Created {
+		if out, refused = a.judge(); refused != nil || !out.Created {
 			return t.confirm(ctx, nothing)
+		}
+		if _, err := a.dirty(); err != nil {
+			return err
 		}
 		if err := t.commit(ctx, a.saveChanged); err != nil {
 			return err
 		}
-		out.Topic = *a.topics[topic]
+		out.Topic = *a.topics[a.Topic]
 		s.changed(a.changes())
 		return nil
 	})
@@ -64,57 +74,99 @@ func (s *Store) AppendMessages(
 	return out, refused
 }
 
+// appender is one transaction that appends messages.
 type appender struct {
 	*unit
-	topic    model.TopicID
-	existing map[model.MessageID][]byte // content
+	Appending
+	reply    model.TurnID // of the turn that asks, if one has to
+	existing map[model.MessageID]appendedMessage
 }
 
-func (a *appender) read(b *pgx.Batch, ids []string) {
-	topics := []string{string(a.topic)}
+// appendedMessage is a message of the topic that an appending names.
+type appendedMessage struct {
+	content []byte
+	last    bool         // no message came after it
+	asked   model.TurnID // the turn that asked last for a reply to it, or ""
+	steps   int          // the next turn's place
+}
+
+func (a *appender) read(b *pgx.Batch) {
+	ids := make([]string, len(a.Messages))
+	for i, m := range a.Messages {
+		ids[i] = string(m.ID)
+	}
+	topics := []string{string(a.Topic)}
 	b.Queue(insertTopics, a.tenant, topics)
-	a.load(b, openTurnsOfTopic, string(a.topic))
+	a.load(b, openTurnsOfTopic, string(a.Topic))
 	b.Queue(selectTopicsLocked, a.tenant, topics).Query(a.scanTopics)
-	b.Queue(selectMessageContents, a.tenant, string(a.topic), ids).Query(func(rows pgx.Rows) error {
-		for rows.Next() {
-			var id model.MessageID
-			var content []byte
-			if err := rows.Scan(&id, &content); err != nil {
-				return err
-			}
-			a.existing[id] = content
-		}
-		return rows.Err()
-	})
+	b.Queue(selectAppended, a.tenant, string(a.Topic), ids).Query(a.scanExisting)
 	a.clock(b)
 }
 
-const selectMessageContents = `
-	select message_id, content from messages
-	 where tenant_id = $1 and topic_id = $2 and message_id = any($3::text[])`
+const selectAppended = `
+	select m.message_id, m.content, m.position,
+	       coalesce((select t.turn_id::text from turns t
+	                  where t.tenant_id = $1 and t.topic_id = $2 and t.message_id = m.message_id and t.reply
+	                  order by t.step desc limit 1), ''),
+	       (select coalesce(max(t.step) + 1, 0) from turns t
+	         where t.tenant_id = $1 and t.topic_id = $2 and t.message_id = m.message_id)
+	  from messages m
+	 where m.tenant_id = $1 and m.topic_id = $2 and m.message_id = any($3::text[])`
 
-func (a *appender) judge(messages []NewMessage, while WhileOpen) (Appended, error) {
-	topic := a.topics[a.topic]
+func (a *appender) scanExisting(rows pgx.Rows) error {
+	for rows.Next() {
+		var id model.MessageID
+		var position int64
+		var m appendedMessage
+		if err := rows.Scan(&id, &m.content, &position, &m.asked, &m.steps); err != nil {
+			return err
+		}
+		m.last = a.topics[a.Topic] != nil && position == a.topics[a.Topic].Messages
+		a.existing[id] = m
+	}
+	return rows.Err()
+}
+
+func (a *appender) judge() (Appended, error) {
+	topic := a.topics[a.Topic]
 	var fresh []NewMessage
-	for _, m := range messages {
-		content, found := a.existing[m.ID]
+	for _, m := range a.Messages {
+		is, found := a.existing[m.ID]
 		switch {
 		case !found:
 			fresh = append(fresh, m)
-			a.existing[m.ID] = m.Content
-		case !bytes.Equal(content, m.Content):
+			a.existing[m.ID] = appendedMessage{content: m.Content}
+		case !bytes.Equal(is.content, m.Content):
 			return Appended{}, model.ErrMessageConflict
 		}
 	}
-	if len(fresh) == 0 {
-		return Appended{Topic: *topic}, nil
+	answered := a.Messages[len(a.Messages)-1].ID
+	last := a.existing[answered]
+	asks := a.Reply != nil && (len(fresh) > 0 || last.last) && last.asked == ""
+	if len(fresh) == 0 && !asks {
+		return Appended{Topic: *topic, Reply: last.asked}, nil
 	}
-	if open, err := a.makeWay(a.topic, while, ""); err != nil {
+	if open, err := a.makeWay(a.Topic, a.WhileOpen, ""); err != nil {
 		return Appended{Topic: *topic, Open: open}, err
 	}
 	for _, m := range fresh {
 		topic.Messages++
-		a.inserts.messages.add(a.topic, m.ID, topic.Messages, m.Role, m.Parts, m.Metadata, m.Content)
+		a.inserts.messages.add(a.Topic, m.ID, topic.Messages, m.Role, m.Parts, m.Metadata, m.Content)
 	}
-	return Appended{Created: true}, nil
+	if asks {
+		return Appended{Created: true, Reply: a.ask(answered, last.steps)}, nil
+	}
+	return Appended{Created: true, Reply: last.asked}, nil
+}
+
+// ask makes the turn that asks for a reply to a message.
+func (a *appender) ask(message model.MessageID, step int) model.TurnID {
+	turn := *a.Reply
+	turn.Tenant, turn.ID, turn.Topic, turn.Message, turn.Step = a.tenant, a.reply, a.Topic, message, step
+	turn.Reply = true
+	turn.Begin(a.now)
+	turn.AuditRegistration(a.Actor, a.Channel, a.now)
+	a.turns[turn.ID], a.fresh[turn.ID] = &turn, true
+	a.inserts.turn(&turn, nil, []byte{})
+	return turn.ID
 }

@@ -59,15 +59,20 @@ const registrationTurns = `
 	select t.turn_id
 	  from unnest($2::text[], $3::text[], $4::text[]) as i (topic_id, message_id, continues)
 	  join turns t on t.tenant_id = $1 and t.topic_id = i.topic_id and t.topic_id = any($2::text[]) and not t.discarded
-	              and t.message_id = coalesce(nullif(i.message_id, ''), (
-	                    select c.message_id from turns c
+	              and not t.reply and t.message_id = coalesce(nullif(i.message_id, ''), (
+	                    select ` + messageAfter + ` from turns c
 	                     where c.tenant_id = $1 and c.turn_id = nullif(i.continues, '')::uuid))
 	              and t.continues is not distinct from nullif(i.continues, '')::uuid`
+
+// messageAfter is the message of whatever continues a turn c: its own, to
+// which the next step is appended, or the one that answers a person's (see
+// [model.ReplyID]).
+const messageAfter = `case when c.reply then 'msg_' || c.turn_id else c.message_id end`
 
 const selectIdentities = `
 	with item as (
 	    select i.ord::int as ord, i.topic_id, nullif(i.continues, '')::uuid as continues,
-	           coalesce(nullif(i.message_id, ''), c.message_id, '') as message_id
+	           coalesce(nullif(i.message_id, ''), ` + messageAfter + `, '') as message_id
 	      from unnest($2::text[], $3::text[], $4::text[]) with ordinality as i (topic_id, message_id, continues, ord)
 	      left join turns c on c.tenant_id = $1 and c.turn_id = nullif(i.continues, '')::uuid
 	                       and c.turn_id = any(array(select nullif(n, '')::uuid from unnest($4::text[]) n))
@@ -87,7 +92,7 @@ const selectIdentities = `
 	                      and m.message_id = i.message_id
 	  left join turns t on t.tenant_id = $1 and t.topic_id = i.topic_id and t.topic_id = any($2::text[])
 	                   and t.message_id = i.message_id
-	                   and t.continues is not distinct from i.continues and not t.discarded`
+	                   and t.continues is not distinct from i.continues and not t.discarded and not t.reply`
 
 type registrationColumns struct{ topics, messages, continues, toolCalls []string }
 

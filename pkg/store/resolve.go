@@ -77,7 +77,7 @@ func (r *resolver) read(b *pgx.Batch) {
 	for i, it := range r.items {
 		calls[i] = string(it.call)
 	}
-	r.load(b, callTurns, calls)
+	r.loadByCalls(b, callTurns, calls)
 	b.Queue(selectResolutions, r.tenant, calls).Query(r.scanResolutions)
 	r.clock(b)
 }

@@ -199,7 +199,7 @@ func (p *player) finish() {
 // follow continues a turn, sometimes live, and mostly together with others.
 func (p *player) follow() {
 	turn, ok := pick(p, &p.turns)
-	if !ok || len(turn.Calls) == 0 {
+	if !ok || len(turn.Calls) == 0 && !turn.Reply {
 		return
 	}
 	r := p.wish(string(turn.Topic))
@@ -271,8 +271,14 @@ func (p *player) append() {
 	p.made++
 	id := fmt.Sprintf("%s-%d", p.name, p.made)
 	m := NewMessage{ID: model.MessageID(id), Role: "user", Parts: []byte(`[{"type":"text","text":"hi"}]`), Content: sum(id)}
-	_, err := p.node.AppendMessages(bg, tenant, model.TopicID(p.topic()), []NewMessage{m}, p.while())
-	p.told("append", err)
+	appending := Appending{Topic: model.TopicID(p.topic()), Messages: []NewMessage{m}, WhileOpen: p.while()}
+	if p.oneIn(2) {
+		appending.Reply = &model.Turn{Execution: model.ExecuteWhenDecided, Sink: model.Sink{Type: model.SinkNone, AcceptWithin: time.Minute}}
+	}
+	out, err := p.node.AppendMessages(bg, tenant, appending)
+	if p.told("append", err) && out.Reply != "" {
+		p.keep(&model.Turn{ID: out.Reply, Topic: appending.Topic, Reply: true})
+	}
 }
 
 func (p *player) renew() {

@@ -48,13 +48,23 @@ func newUnit(tenant model.TenantID) *unit {
 // it is right on tables that were empty a minute ago, and for a tenant that
 // owns them all.
 func (u *unit) load(b *pgx.Batch, which string, args ...any) {
-	u.queue(b, "for no key update", which, args)
+	u.queue(b, forUpdate, which, args)
+	u.queueReplies(b, which, args)
+}
+
+// loadByCalls is load for turns that are named by calls of theirs: none of
+// them asks for a reply.
+func (u *unit) loadByCalls(b *pgx.Batch, which string, args ...any) {
+	u.queue(b, forUpdate, which, args)
 }
 
 // read is load without the locks, for a look.
 func (u *unit) read(b *pgx.Batch, which string, args ...any) {
 	u.queue(b, "", which, args)
+	u.queueReplies(b, which, args)
 }
+
+const forUpdate = "for no key update"
 
 func (u *unit) queue(b *pgx.Batch, lock, which string, args []any) {
 	if bugs.NoTurnLock {
@@ -66,9 +76,21 @@ func (u *unit) queue(b *pgx.Batch, lock, which string, args []any) {
 	b.Queue(selectCallsOfTurns+where+`order by call_id`, args...).Query(u.scanCalls)
 }
 
+// queueReplies reads the continuations of turns that ask for a reply, which
+// have no calls with which to come.
+func (u *unit) queueReplies(b *pgx.Batch, which string, args []any) {
+	b.Queue(selectContinuationsOfReplies+`and turn_id = any(array(`+which+`))))`, append([]any{u.tenant}, args...)...).Query(u.scanReplies)
+}
+
+const selectContinuationsOfReplies = `
+	select turn_id::text, state as continuation_state, generation, ready_at, accepted_by::text
+	  from continuations
+	 where tenant_id = $1 and turn_id = any(array(
+	       select turn_id from turns where tenant_id = $1 and reply `
+
 // selectCallsOfTurns reads calls with the approval of each and the
-// continuation of their turn, which a turn without calls never has. It comes
-// after the locks: what the statement that waited for them joins is old. With
+// continuation of their turn; no other turn has one but those of
+// [unit.queueReplies]. It comes after the locks: what the statement that waited for them joins is old. With
 // "offset 0" the lookups stay lookups, one by one, whatever the planner thinks.
 const selectCallsOfTurns = `
 	select ` + callColumns + `,
@@ -121,13 +143,32 @@ func (u *unit) scanCalls(rows pgx.Rows) error {
 		}
 		if t := u.turns[turn]; t != nil {
 			t.Calls = append(t.Calls, c)
-			if t.Continuation == nil && k.State != "" {
-				t.Continuation = &k.Continuation
-				u.before[turn] = t.Standing()
-			}
+			u.attachContinuation(t, &k)
 		}
 	}
 	return rows.Err()
+}
+
+func (u *unit) scanReplies(rows pgx.Rows) error {
+	for rows.Next() {
+		var turn model.TurnID
+		var k continuationRow
+		if err := rows.Scan(append([]any{&turn}, k.fields()...)...); err != nil {
+			return err
+		}
+		if t := u.turns[turn]; t != nil {
+			u.attachContinuation(t, &k)
+		}
+	}
+	return rows.Err()
+}
+
+// attachContinuation gives a turn its continuation, if there is one.
+func (u *unit) attachContinuation(t *model.Turn, k *continuationRow) {
+	if t.Continuation == nil && k.State != "" {
+		t.Continuation = &k.Continuation
+		u.before[t.ID] = t.Standing()
+	}
 }
 
 // sorted gives the unit's turns by id, which is the order of writing.

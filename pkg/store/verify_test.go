@@ -166,9 +166,9 @@ func everything(t *testing.T, s *Store) {
 	live := registration("live")
 	live.Live = time.Minute
 	register(t, s, live)
-	_, err = s.AppendMessages(t.Context(), tenant, "live", []NewMessage{
+	_, err = s.AppendMessages(t.Context(), tenant, Appending{Topic: "live", WhileOpen: WhileOpenParallel, Messages: []NewMessage{
 		{ID: "u1", Role: "user", Parts: []byte(`[]`), Content: sum("u1")}, {ID: "u2", Role: "user", Parts: []byte(`[]`), Content: sum("u2")},
-	}, WhileOpenParallel)
+	}})
 	must(t, err)
 	linkAudit(t, s)
 	// Where the transactions of tests beside this one would let it be.

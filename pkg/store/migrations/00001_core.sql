@@ -140,6 +140,7 @@ create table turns (
     end_reason      text not null default '',
     discarded       boolean not null default false,
     streaming       boolean not null default false,
+    reply           boolean not null default false, -- it asks for an answer to its message, a person's
     open_approvals  tally not null default 0,
     open_calls      tally not null default 0,
     unknown_calls   tally not null default 0,
@@ -164,10 +165,11 @@ create table turns (
     foreign key (tenant_id, topic_id, message_id) references messages,
     foreign key (tenant_id, continues) references turns,
     constraint turns_unknown_are_open check (unknown_calls <= open_calls),
-    constraint turns_ended_is_closed check (ended = '' or not streaming)
+    constraint turns_ended_is_closed check (ended = '' or not streaming),
+    constraint turns_reply_is_no_step check (not reply or continues is null and not streaming and open_calls = 0)
 ) with (fillfactor = 70);
 create unique index turns_identity_unique on turns (tenant_id, topic_id, message_id, continues)
-    nulls not distinct where not discarded;
+    nulls not distinct where not discarded and not reply;
 -- What changes often is in no index, so that most updates of a turn touch
 -- none: open changes once in a turn's life, state does each time.
 create index turns_open on turns (tenant_id, topic_id) where open;

@@ -163,7 +163,7 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"no name", with(`"sink":{"type":"jetstream"}`), 422, "invalid", "/sink/name"},
 		{"acceptWithin", with(`"sink":{"type":"none","acceptWithin":"1ns"}`), 422, "invalid", "/sink/acceptWithin"},
 		{"an unknown turn", with(`"continues":"01900000-0000-7000-8000-000000000000"`), 404, "not-found", ""},
-		{"a reply", call{method: "POST", path: "/v1/topics/t/messages", body: `{"messages":[{"id":"u","role":"user","parts":[{"type":"text","text":"x"}]}],"reply":true}`}, 422, "invalid", "/reply"},
+		{"a reply to the system", call{method: "POST", path: "/v1/topics/t/messages", body: `{"messages":[{"id":"u","role":"system","parts":[{"type":"text","text":"x"}]}],"reply":true}`}, 422, "invalid", "/reply"},
 		{"an assistant's message", call{method: "POST", path: "/v1/topics/t/messages", body: `{"messages":[{"id":"u","role":"assistant","parts":[{"type":"text","text":"x"}]}]}`}, 422, "invalid", "/messages/0/role"},
 		{"a message without parts", call{method: "POST", path: "/v1/topics/t/messages", body: `{"messages":[{"id":"u","role":"user","parts":[]}]}`}, 422, "invalid", "/messages/0/parts"},
 		{"a tool in a user's message", call{method: "POST", path: "/v1/topics/t/messages", body: `{"messages":[{"id":"u","role":"user","parts":[` + toolPart("x", "c", "1") + `]}]}`}, 422, "invalid", "/messages/0/parts/0/type"},

@@ -16,6 +16,7 @@ import (
 type MessagesAnswer struct {
 	Topic    view.TopicBody   `json:"topic"`
 	Messages []strictjson.Raw `json:"messages" doc:"The messages as they were sent."`
+	Reply    model.TurnID     `json:"reply,omitzero" doc:"The turn that asks for the reply, and so the id of the continuation to accept."`
 }
 
 func (a *API) postMessages(r *request, in approval.MessagesRequest) (answer, error) {
@@ -31,7 +32,7 @@ func (a *API) postMessages(r *request, in approval.MessagesRequest) (answer, err
 	if err != nil {
 		return answer{}, err
 	}
-	return created(out.Created, MessagesAnswer{t, in.Messages}), nil
+	return created(out.Created, MessagesAnswer{t, in.Messages, out.Reply}), nil
 }
 
 // explainOpen adds the turn that is in the way, with its continuation.

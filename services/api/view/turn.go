@@ -15,6 +15,7 @@ type Turn struct {
 	State         model.TurnState   `json:"state" enum:"aborted,error,streaming,awaiting-approval,executing,needs-attention,continuing,done"`
 	EndReason     string            `json:"endReason,omitzero" doc:"Why it was ended: cancelled, superseded, or the error's text."`
 	Continues     model.TurnID      `json:"continues,omitzero" doc:"The turn whose continuation this one accepted."`
+	Reply         bool              `json:"reply,omitzero" doc:"It asks for an answer to its message, a person's, and is no step of the model."`
 	RequestedBy   string            `json:"requestedBy,omitzero"`
 	Execution     model.Execution   `json:"execution"`
 	OpenApprovals int               `json:"openApprovals"`
@@ -58,7 +59,7 @@ type TurnContinuation struct {
 // NewTurn shows a turn. version may be 0 where it is shown beside its topic.
 func NewTurn(t *model.Turn, version int64) Turn {
 	v := Turn{
-		ID: t.ID, Topic: t.Topic, MessageID: t.Message, State: t.State(), EndReason: t.EndReason, Continues: t.Continues,
+		ID: t.ID, Topic: t.Topic, MessageID: t.Message, State: t.State(), EndReason: t.EndReason, Continues: t.Continues, Reply: t.Reply,
 		RequestedBy: t.RequestedBy, Execution: t.Execution, OpenApprovals: t.OpenApprovals, OpenCalls: t.OpenCalls,
 		Calls: []TurnCall{}, Version: version,
 	}

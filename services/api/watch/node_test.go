@@ -108,9 +108,9 @@ func say(t *testing.T, s *store.Store, topic, id, text string) int64 {
 	t.Helper()
 	parts := fmt.Sprintf(`[{"type":"text","text":%q}]`, text)
 	sum := sha256.Sum256([]byte(parts))
-	out, err := s.AppendMessages(t.Context(), tenant, model.TopicID(topic), []store.NewMessage{
+	out, err := s.AppendMessages(t.Context(), tenant, store.Appending{Topic: model.TopicID(topic), WhileOpen: store.WhileOpenParallel, Messages: []store.NewMessage{
 		{ID: model.MessageID(id), Role: "user", Parts: []byte(parts), Content: sum[:]},
-	}, store.WhileOpenParallel)
+	}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ func continued(f *Facts) (out []Violation) {
 	}
 	for i := range f.Rows.Turns {
 		t := &f.Rows.Turns[i]
-		settled := t.Ended == "" && !t.Streaming && t.Calls > 0 && t.Open == 0
+		settled := t.Ended == "" && !t.Streaming && (t.Calls > 0 || t.Reply) && t.Open == 0
 		say := func(detail string, args ...any) {
 			out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf(detail, args...), Tenant: t.Tenant, Topic: t.Topic, Turn: t.ID})
 		}

@@ -9,18 +9,18 @@ import (
 
 // Turn is a row of turns, with its continuation.
 type Turn struct {
-	Tenant, ID, Topic, Message string
-	State, Ended               string
-	EndReason                  string
-	Continues                  string
-	Discarded, Streaming       bool
-	SinkType                   string
-	Calls                      int
-	Open                       int
-	Version                    int64
-	Continuation               string // its state; "" when there is none
-	AcceptedBy                 string
-	Generation, Deliveries     int
+	Tenant, ID, Topic, Message  string
+	State, Ended                string
+	EndReason                   string
+	Continues                   string
+	Discarded, Streaming, Reply bool
+	SinkType                    string
+	Calls                       int
+	Open                        int
+	Version                     int64
+	Continuation                string // its state; "" when there is none
+	AcceptedBy                  string
+	Generation, Deliveries      int
 }
 
 // Call is a row of calls, with its approval.
@@ -116,7 +116,7 @@ func collect[T any](ctx context.Context, tx pgx.Tx, query string) ([]T, error) {
 const (
 	selectTurns = `
 	select t.tenant_id, t.turn_id::text, t.topic_id, t.message_id, t.state, t.ended, t.end_reason, coalesce(t.continues::text, ''),
-	       t.discarded, t.streaming, t.sink_type, (select count(*) from calls c where c.tenant_id = t.tenant_id and c.turn_id = t.turn_id),
+	       t.discarded, t.streaming, t.reply, t.sink_type, (select count(*) from calls c where c.tenant_id = t.tenant_id and c.turn_id = t.turn_id),
 	       t.open_calls, t.version, coalesce(k.state, ''), coalesce(k.accepted_by::text, ''), coalesce(k.generation, 0),
 	       coalesce(k.deliveries, 0)
 	  from turns t
