@@ -2,12 +2,14 @@ package daemon_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -109,6 +111,70 @@ func TestABodyIsReadUnderADeadlineThatEndsWithIt(t *testing.T) {
 	cancel()
 	if err := <-served; err != nil {
 		t.Errorf("Serve = %v", err)
+	}
+}
+
+// Clients that send a byte now and then, of a header or of a body, are cut off
+// in their time, and hold a request up for nobody else.
+func TestFault59SlowRequestsAreCutOff(t *testing.T) {
+	t.Parallel()
+	listener := listen(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	served, read := make(chan error, 1), make(chan error, 2)
+	go func() {
+		served <- daemon.Serve(ctx, listener, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPost {
+				_, err := io.Copy(io.Discard, r.Body)
+				read <- err
+			}
+		}), 0)
+	}()
+	const head = "POST / HTTP/1.1\r\nHost: localhost\r\n"
+	var slow sync.WaitGroup
+	for _, begin := range []string{head + "X: ", head + "Content-Length: 100000\r\n\r\n", head + "Transfer-Encoding: chunked\r\n\r\n100000\r\n"} {
+		slow.Go(func() { dribble(t, listener.Addr().String(), begin) })
+	}
+	if text := fetch(t, "http://"+listener.Addr().String()); text != "" {
+		t.Errorf("meanwhile: %q", text)
+	}
+	slow.Wait()
+	for range 2 {
+		if err := <-read; !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("a slow body: %v", err)
+		}
+	}
+	cancel()
+	if err := <-served; err != nil {
+		t.Errorf("Serve = %v", err)
+	}
+}
+
+// dribble begins a request and goes on byte by byte until the connection ends.
+func dribble(t *testing.T, address, begin string) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close()
+	gone := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, conn)
+		gone <- err
+	}()
+	tick, late := time.NewTicker(100*time.Millisecond), time.After(time.Minute)
+	defer tick.Stop()
+	_, err = io.WriteString(conn, begin)
+	for err == nil {
+		select {
+		case <-gone:
+			return
+		case <-late:
+			t.Errorf("still connected a minute after %q", begin)
+			return
+		case <-tick.C:
+			_, err = io.WriteString(conn, "x")
+		}
 	}
 }
 
