@@ -78,6 +78,7 @@ var homes = map[string][]string{
 	"github.com/standard-webhooks/":                    {"services/continuer/sink", "examples/chat"},
 	"code.dny.dev/ssrf":                                {"pkg/egress"},
 	"github.com/danielgtaylor/huma/":                   {"services/api/httpapi"},
+	"github.com/golang-jwt/":                           {"services/api/token"},
 	"github.com/alecthomas/kong":                       {"pkg/daemon", "cmd/countersign"},
 	"github.com/countersign/countersign/services/api/": {"services/api", "cmd/countersign"},
 }

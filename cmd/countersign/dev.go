@@ -11,9 +11,10 @@ import (
 )
 
 type devCmd struct {
-	Data      string `env:"COUNTERSIGN_DATA" type:"path" placeholder:"DIR" help:"Data folder (default: countersign in the user's state folder)."`
-	Listen    string `env:"COUNTERSIGN_LISTEN" default:"127.0.0.1:8787" help:"Address of the API and the page."`
-	ReadyFile string `type:"path" placeholder:"FILE" help:"Written once everything answers: URL, key and the servers' addresses, as JSON."`
+	Data      string   `env:"COUNTERSIGN_DATA" type:"path" placeholder:"DIR" help:"Data folder (default: countersign in the user's state folder)."`
+	Listen    string   `env:"COUNTERSIGN_LISTEN" default:"127.0.0.1:8787" help:"Address of the API and the page."`
+	Origins   []string `name:"allow-origins" env:"COUNTERSIGN_ALLOW_ORIGINS" placeholder:"ORIGIN" help:"Web pages of other origins that may chat, follow and decide with a person's token."`
+	ReadyFile string   `type:"path" placeholder:"FILE" help:"Written once everything answers: URL, key and the servers' addresses, as JSON."`
 
 	DatabaseURL daemon.URL `name:"database-url" env:"COUNTERSIGN_DATABASE_URL" placeholder:"URL" help:"Postgres to use; one is started by default."`
 	NATSURL     daemon.URL `name:"nats-url" env:"COUNTERSIGN_NATS_URL" placeholder:"URL" help:"NATS to use; one is started by default."`
@@ -40,7 +41,7 @@ func (c *devCmd) Run(ctx context.Context, p process) error {
 		}
 	}
 	return dev.Run(ctx, dev.Options{
-		Dir: filepath.Clean(dir), Listen: c.Listen, ReadyFile: c.ReadyFile, Out: p.out, Program: os.Args[0],
+		Dir: filepath.Clean(dir), Listen: c.Listen, Origins: c.Origins, ReadyFile: c.ReadyFile, Out: p.out, Program: os.Args[0],
 		DatabaseURL: c.DatabaseURL.Reveal(), NATSURL: c.NATSURL.Reveal(), RedisURL: c.RedisURL.Reveal(),
 	})
 }

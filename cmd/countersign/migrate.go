@@ -61,7 +61,7 @@ func ensureFirstKey(ctx context.Context, s *store.Store, tenant model.TenantID, 
 	_, err := s.PutKey(ctx, tenant, store.KeyRow{
 		Name:    "first",
 		Roles:   []model.Role{model.RoleBackend, model.RoleApprover, model.RoleAdmin, model.RoleViewer},
-		ActsFor: true,
+		ActsFor: true, TokensDecide: true,
 	}, key, "countersign migrate", "cli")
 	return err
 }

@@ -21,7 +21,7 @@ func (s *Service) Decide(ctx context.Context, from Origin, id model.ApprovalID, 
 		return store.Decided{}, err
 	}
 	if req.UpdatedInput != nil {
-		if d.Edit, err = s.edit(ctx, from.By.Tenant, id, req); err != nil {
+		if d.Edit, err = s.edit(ctx, from.By, id, req); err != nil {
 			return store.Decided{}, err
 		}
 	}
@@ -75,10 +75,14 @@ func (f *faults) digest(text string) []byte {
 // edit checks a person's input for the call and gives it its digest. On a
 // card that is closed already the checks do not matter: what stands is what
 // is answered.
-func (s *Service) edit(ctx context.Context, tenant model.TenantID, id model.ApprovalID, req DecisionRequest) (*model.Edit, error) {
+func (s *Service) edit(ctx context.Context, by model.Principal, id model.ApprovalID, req DecisionRequest) (*model.Edit, error) {
+	tenant := by.Tenant
 	card, err := s.store.Card(ctx, tenant, id)
 	if err != nil {
 		return nil, err
+	}
+	if !by.Sees(card.Topic) {
+		return nil, model.ErrNotFound
 	}
 	tool := card.Call.Tool
 	edit := &model.Edit{

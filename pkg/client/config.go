@@ -54,6 +54,7 @@ type Key struct {
 	Name          string   `json:"name,omitzero"`
 	Roles         []string `json:"roles"` // backend, approver, admin, viewer
 	ActsForPeople bool     `json:"actsForPeople,omitzero"`
+	TokensDecide  bool     `json:"tokensDecide,omitzero"` // the tokens that it mints may decide
 	Sink          *Sink    `json:"sink,omitzero"`
 	Key           string   `json:"key,omitzero"`
 }

@@ -67,7 +67,15 @@ type Principal struct {
 	ActsFor  bool // may name a person it acts for
 	Sink     *Sink
 	OnBehalf bool // Subject is a person the key acts for
+
+	// Token says that the credential is a token that the key minted for a
+	// person: it is good for Topics and for nothing else.
+	Token  bool
+	Topics []TopicID
 }
+
+// Sees tells whether a topic of its tenant exists for the principal.
+func (p Principal) Sees(topic TopicID) bool { return !p.Token || slices.Contains(p.Topics, topic) }
 
 // Has tells whether the principal has a role.
 func (p Principal) Has(r Role) bool { return slices.Contains(p.Roles, r) }

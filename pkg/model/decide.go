@@ -63,7 +63,7 @@ type Answers struct {
 // very commit expires the card.
 func (t *Turn) Decide(d Decision, past Answers, now time.Time) (DecisionResult, error) {
 	c := t.Asked(d.Approval)
-	if c == nil {
+	if c == nil || !d.By.Sees(t.Topic) {
 		return "", ErrNotFound // 1
 	}
 	a := c.Approval

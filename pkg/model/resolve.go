@@ -73,10 +73,13 @@ func (c *Call) ResolvableAt() time.Time { return c.LeaseUntil.Add(c.Tool.Timeout
 
 // Resolve settles a run whose outcome nobody knows by a person's word. The
 // checks and their order are the contract of the resolution endpoint. Whoever
-// may decide about a call may resolve it. Errors: [ErrNotPermitted],
-// [ErrAlreadyResolved] when another resolution or the tool's own result
+// may decide about a call may resolve it. Errors: [ErrNotFound] where the topic
+// does not exist for the person, [ErrNotPermitted], [ErrAlreadyResolved] when another resolution or the tool's own result
 // stands, [ErrNotUnknown], [AttemptMayBeAlive]; none of them writes anything.
 func (t *Turn) Resolve(c *Call, r Resolution, now time.Time) (ResolutionResult, error) {
+	if !r.By.Sees(t.Topic) {
+		return "", ErrNotFound
+	}
 	if !t.mayResolve(c, r.By) {
 		return "", ErrNotPermitted
 	}

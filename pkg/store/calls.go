@@ -45,6 +45,7 @@ type CallFilter struct {
 	Run      model.RunState
 	Executor model.Executor
 	Topic    model.TopicID
+	Topics   []model.TopicID // only these; nil is every one
 	After    model.CallID
 	Limit    int
 }
@@ -101,7 +102,7 @@ func (s *Store) Calls(ctx context.Context, tenant model.TenantID, f CallFilter) 
 	var out []CallView
 	err := s.atOneMoment(ctx, func(q *moment) (err error) {
 		out, err = q.calls(ctx, nil, query,
-			tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit)
+			tenant, string(f.State), string(f.Run), string(f.Executor), string(f.Topic), string(f.After), f.Limit, f.Topics)
 		return err
 	})
 	return out, err
@@ -115,7 +116,8 @@ const selectCalls = `
 	   and ($3 = '' or run = $3)
 	   and ($4 = '' or executor = $4)
 	   and ($5 = '' or topic_id = $5)
-	   and ($6 = '' or call_id > nullif($6, '')::uuid)`
+	   and ($6 = '' or call_id > nullif($6, '')::uuid)
+	   and ($8::text[] is null or topic_id = any($8))`
 
 const orderCalls = `
 	 order by calls.call_id

@@ -29,6 +29,7 @@ type Card struct {
 type CardFilter struct {
 	State    model.ApprovalState
 	Topic    model.TopicID
+	Topics   []model.TopicID // only these; nil is every one
 	Tool     string
 	Assignee string           // a principal that the policies name, or that they do not shut out
 	Before   model.ApprovalID // the last card of the page before; ids sort by time
@@ -63,7 +64,7 @@ const selectCard = cardColumns + `
 
 // Cards lists cards, newest first.
 func (s *Store) Cards(ctx context.Context, tenant model.TenantID, f CardFilter) ([]Card, error) {
-	return s.cards(ctx, selectCards, tenant, string(f.State), string(f.Topic), f.Tool, f.Assignee, string(f.Before), f.Limit)
+	return s.cards(ctx, selectCards, tenant, string(f.State), string(f.Topic), f.Tool, f.Assignee, string(f.Before), f.Limit, f.Topics)
 }
 
 const selectCards = cardColumns + `
@@ -73,6 +74,7 @@ const selectCards = cardColumns + `
 	   and ($4 = '' or c.tool = $4)
 	   and ($5 = '' or not coalesce((a.rule ->> 'restricted')::boolean, false) or a.rule -> 'approvers' ? $5)
 	   and ($6 = '' or a.approval_id < nullif($6, '')::uuid)
+	   and ($8::text[] is null or a.topic_id = any($8))
 	 order by a.approval_id desc
 	 limit $7`
 

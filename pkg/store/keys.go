@@ -64,33 +64,43 @@ func NewKey() string {
 
 // KeyRow is an API key as it is listed; the key itself is never stored.
 type KeyRow struct {
-	Name      string
-	Roles     []model.Role
-	ActsFor   bool
-	Sink      *model.Sink
-	CreatedAt time.Time
+	Name         string
+	Roles        []model.Role
+	ActsFor      bool
+	TokensDecide bool // the tokens that it mints may decide
+	Sink         *model.Sink
+	CreatedAt    time.Time
 }
 
-// PutKey makes or replaces an API key under a name.
+// PutKey makes or replaces an API key under a name. The tokens that one
+// replaced had minted are not good any more.
 func (s *Store) PutKey(ctx context.Context, tenant model.TenantID, k KeyRow, key, actor, channel string) (created bool, err error) {
 	sink, err := encodeSink(k.Sink)
 	if err != nil {
 		return false, err
 	}
 	err = s.configure(ctx, tenant, actor, channel, "key.put", k.Name, func(b *pgx.Batch) error {
-		b.Queue(upsertKey, tenant, k.Name, HashKey(key), roleNames(k.Roles), k.ActsFor, sink).QueryRow(func(row pgx.Row) error {
-			return row.Scan(&created)
-		})
+		b.Queue(upsertKey, tenant, k.Name, HashKey(key), roleNames(k.Roles), k.ActsFor, k.TokensDecide, newTokenSecret(), sink).
+			QueryRow(func(row pgx.Row) error { return row.Scan(&created) })
 		return nil
 	})
 	return created, err
 }
 
 const upsertKey = `
-	insert into keys (tenant_id, name, hash, roles, acts_for, sink) values ($1, $2, $3, $4, $5, $6)
+	insert into keys (tenant_id, name, hash, roles, acts_for, tokens_decide, token_secret, sink)
+	values ($1, $2, $3, $4, $5, $6, $7, $8)
 	    on conflict (tenant_id, name) do update
-	   set hash = excluded.hash, roles = excluded.roles, acts_for = excluded.acts_for, sink = excluded.sink
+	   set hash = excluded.hash, roles = excluded.roles, acts_for = excluded.acts_for,
+	       tokens_decide = excluded.tokens_decide, token_secret = excluded.token_secret, sink = excluded.sink
 	returning xmax = 0`
+
+// newTokenSecret makes what a key's tokens are signed with: 256 random bits.
+func newTokenSecret() []byte {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:])
+	return raw[:]
+}
 
 // ChangeKey changes what a key may do and leaves the key itself. Errors:
 // [model.ErrNotFound].
@@ -99,11 +109,12 @@ func (s *Store) ChangeKey(ctx context.Context, tenant model.TenantID, k KeyRow, 
 	if err != nil {
 		return err
 	}
-	return s.amend(ctx, tenant, actor, channel, "key.changed", k.Name, changeKey, tenant, k.Name, roleNames(k.Roles), k.ActsFor, sink)
+	return s.amend(ctx, tenant, actor, channel, "key.changed", k.Name, changeKey, tenant, k.Name, roleNames(k.Roles), k.ActsFor,
+		k.TokensDecide, sink)
 }
 
 const changeKey = `
-	update keys set roles = $3, acts_for = $4, sink = $5
+	update keys set roles = $3, acts_for = $4, tokens_decide = $5, sink = $6
 	 where tenant_id = $1 and name = $2`
 
 func roleNames(roles []model.Role) []string {
@@ -131,13 +142,13 @@ func (s *Store) DeleteKey(ctx context.Context, tenant model.TenantID, name, acto
 // Keys lists a tenant's API keys by name.
 func (s *Store) Keys(ctx context.Context, tenant model.TenantID) ([]KeyRow, error) {
 	rows, err := s.pool.Query(ctx, `
-		select name, roles, acts_for, sink, created_at from keys where tenant_id = $1 order by name`, tenant)
+		select name, roles, acts_for, tokens_decide, sink, created_at from keys where tenant_id = $1 order by name`, tenant)
 	if err != nil {
 		return nil, unavailable(err)
 	}
 	out, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (k KeyRow, err error) {
 		var sink []byte
-		if err := row.Scan(&k.Name, &k.Roles, &k.ActsFor, &sink, &k.CreatedAt); err != nil {
+		if err := row.Scan(&k.Name, &k.Roles, &k.ActsFor, &k.TokensDecide, &sink, &k.CreatedAt); err != nil {
 			return k, err
 		}
 		k.Sink, err = decodeSink(sink)
@@ -162,6 +173,28 @@ func (s *Store) Authenticate(ctx context.Context, key string) (model.Principal, 
 	p.Sink, err = decodeSink(sink)
 	return p, err
 }
+
+// Minter is a key that may mint tokens for people.
+type Minter struct {
+	Secret []byte // signs its tokens
+	Decide bool   // they may decide
+}
+
+// Minter finds a key that may mint tokens, by its name. Errors:
+// [model.ErrNotFound], also where the key has not the role for it.
+func (s *Store) Minter(ctx context.Context, tenant model.TenantID, key string) (Minter, error) {
+	var m Minter
+	err := s.pool.QueryRow(ctx, selectMinter, tenant, key, model.RoleBackend).Scan(&m.Secret, &m.Decide)
+	if isNoRows(err) {
+		return m, model.ErrNotFound
+	}
+	return m, unavailable(err)
+}
+
+const selectMinter = `
+	select token_secret, tokens_decide
+	  from keys
+	 where tenant_id = $1 and name = $2 and ($3)::text = any(roles)`
 
 func decodeSink(raw []byte) (*model.Sink, error) {
 	if raw == nil {

@@ -59,7 +59,7 @@ func ensureKey(ctx context.Context, db *store.Store, dir string) (string, error)
 	_, err := db.PutKey(ctx, Tenant, store.KeyRow{
 		Name:    keyName,
 		Roles:   []model.Role{model.RoleBackend, model.RoleApprover, model.RoleAdmin, model.RoleViewer},
-		ActsFor: true,
+		ActsFor: true, TokensDecide: true,
 	}, key, "countersign dev", "dev")
 	if err != nil {
 		return "", err

@@ -19,9 +19,10 @@ import (
 
 // Options are what `countersign dev` may be told.
 type Options struct {
-	Dir       string // the data folder
-	Listen    string // of the API and the page
-	ReadyFile string // written once everything answers; "" for none
+	Dir       string   // the data folder
+	Listen    string   // of the API and the page
+	Origins   []string // whose pages may use the API with a person's token
+	ReadyFile string   // written once everything answers; "" for none
 	// Servers to use instead of starting them; empty ones are started.
 	DatabaseURL, NATSURL, RedisURL string
 	Out                            io.Writer

@@ -26,7 +26,7 @@ func services(o Options, s *servers, log *slog.Logger) []daemon.Part {
 	return []daemon.Part{
 		{Name: "api", Run: func(ctx context.Context) error {
 			return api.Run(ctx, api.Config{Common: common, Listen: o.Listen, DefaultExpiry: model.DefaultExpiry,
-				MaxBody: 1 << 20, RateLimit: 20_000, MaxConns: 8, Chat: true}, log.With("service", "api"))
+				MaxBody: 1 << 20, RateLimit: 20_000, PersonRate: 50, Origins: o.Origins, MaxConns: 8, ChatHold: 5 * time.Minute, Chat: true}, log.With("service", "api"))
 		}},
 		{Name: "worker", Run: func(ctx context.Context) error {
 			listen, err := freeAddress()

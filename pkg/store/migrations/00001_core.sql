@@ -44,6 +44,8 @@ create table keys (
     hash        bytea not null,                    -- SHA-256 of the key; the key itself is shown once and never stored
     roles       text[] not null,
     acts_for    boolean not null default false,    -- may name a person it acts for
+    tokens_decide boolean not null default false,  -- the tokens that it mints may decide
+    token_secret bytea not null,                   -- signs its tokens; goes with the key, and they with it
     sink        jsonb,
     created_at  timestamptz not null default clock_timestamp(),
     primary key (tenant_id, name),

@@ -35,7 +35,10 @@ type Options struct {
 	Hub      *watch.Hub
 	// Authenticate finds whom an API key names. Errors: model.ErrNotFound.
 	Authenticate func(ctx context.Context, key string) (model.Principal, error)
-	Log          *slog.Logger
+	// StillKnown is the same for a window that is open already, which asks
+	// often and is not counted for it.
+	StillKnown func(ctx context.Context, key string) (model.Principal, error)
+	Log        *slog.Logger
 	// Chat adds a box in which a person writes to the topic, for systems with
 	// a chat backend that answers there.
 	Chat bool

@@ -57,7 +57,7 @@ func start(t *testing.T) *system {
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = hub.Run(ctx) }()
 	t.Cleanup(func() { cancel(); <-ended })
-	server := httptest.NewServer(New(Options{Rows: rows, UseCases: s.cases, Hub: hub, Authenticate: rows.Authenticate, Log: log, Chat: true}))
+	server := httptest.NewServer(New(Options{Rows: rows, UseCases: s.cases, Hub: hub, Authenticate: rows.Authenticate, StillKnown: rows.Authenticate, Log: log, Chat: true}))
 	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
 	s.url = server.URL
 	return s

@@ -62,7 +62,11 @@ var errSignIn = errors.New("this key is not known; it may have been deleted or m
 
 // principal finds whom a session names.
 func (c *Console) principal(ctx context.Context, s session) (model.Principal, error) {
-	p, err := c.Authenticate(ctx, s.key)
+	return s.principal(c.Authenticate(ctx, s.key))
+}
+
+// principal is who the session is, by what is known of its key.
+func (s session) principal(p model.Principal, err error) (model.Principal, error) {
 	switch {
 	case errors.Is(err, model.ErrNotFound):
 		return p, errSignIn
@@ -124,7 +128,7 @@ func (c *Console) logout(w http.ResponseWriter, r *http.Request) {
 // authorize tells a stream whether its session still stands.
 func (c *Console) authorize(s session) func(context.Context) error {
 	return func(ctx context.Context) error {
-		_, err := c.principal(ctx, s)
+		_, err := s.principal(c.StillKnown(ctx, s.key))
 		return err
 	}
 }

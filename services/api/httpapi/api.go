@@ -57,6 +57,7 @@ type Limits struct {
 	DefaultExpiry time.Duration // of approvals
 	Body          int64         // bytes of one request's body
 	Rate          float64       // requests per second of one key; 0 is no bound
+	PersonRate    float64       // of one person with tokens
 }
 
 // API answers HTTP requests. It is safe for concurrent use.
@@ -65,19 +66,25 @@ type API struct {
 	limits  Limits
 	cases   *approval.Service
 	steps   step.Observer
-	keys    *keyCache
+	keys    *keyCache[model.Principal] // by hash
+	minters *keyCache[store.Minter]    // by tenant and name
 	rates   *rates
+	people  *rates
+	origins Origins
 	handler http.Handler
 }
 
 // scope names the instrumentation.
 const scope = "github.com/countersign/countersign/services/api"
 
-// New makes the API with all its routes.
-func New(d Deps, l Limits) *API {
+// New makes the API with all its routes. Pages of the origins may use what is
+// open to tokens.
+func New(d Deps, l Limits, origins Origins) *API {
 	tracer, meter := d.TracerProvider.Tracer(scope), d.MeterProvider.Meter(scope)
 	cases := approval.New(d.Store, l.DefaultExpiry).Observe(tracer, meter)
-	a := &API{Deps: d, limits: l, cases: cases, steps: step.NewObserver(tracer, meter), keys: newKeyCache(), rates: newRates(l.Rate)}
+	a := &API{Deps: d, limits: l, cases: cases, steps: step.NewObserver(tracer, meter), origins: origins,
+		keys: newKeyCache[model.Principal](), minters: newKeyCache[store.Minter](),
+		rates: newRates(l.Rate), people: newRates(l.PersonRate)}
 	a.handler = a.build()
 	return a
 }

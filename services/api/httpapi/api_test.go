@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/status"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/api/aisdk"
 	"github.com/countersign/countersign/services/api/watch"
 )
 
@@ -36,7 +38,26 @@ type system struct {
 	database string
 	url      string
 	sql      *sql.DB
-	keys     map[string]string // by name
+	keys     map[string]string // by name; tokens, too
+	log      logged
+}
+
+// logged is what the node has logged.
+type logged struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // acme is the tenant that tests play in, other the one that must not matter.
@@ -47,10 +68,11 @@ const (
 
 var everyRole = []model.Role{model.RoleBackend, model.RoleApprover, model.RoleAdmin, model.RoleViewer}
 
-func newSystem(t *testing.T) *system {
+// newSystem starts a node; with may change its bounds.
+func newSystem(t *testing.T, with ...func(*Limits)) *system {
 	t.Helper()
 	s := &system{t: t, database: testservers.Database(t, store.Migrate), keys: map[string]string{}}
-	log := slog.New(slog.DiscardHandler)
+	log := slog.New(slog.NewTextHandler(&s.log, nil))
 	b := must(bus.Connect(testservers.NATS(t).URL(), "api", log))(t)
 	t.Cleanup(b.Close)
 	s.store = must(store.New(s.database, store.Options{Log: log, Changed: b.Announce}))(t)
@@ -61,10 +83,15 @@ func newSystem(t *testing.T) *system {
 	projection := watch.NewProjection(b, s.store, cache, log, 0)
 	s.run(hub.Run)
 	s.run(projection.Run)
+	limits := Limits{DefaultExpiry: time.Hour, Body: 1 << 20}
+	for _, change := range with {
+		change(&limits)
+	}
 	server := httptest.NewServer(New(Deps{
 		Store: s.store, Waiter: hub, Projections: projection, Events: hub, Log: log,
+		Windows: aisdk.NewWindows(s.store, hub, b, time.Minute, log), Intake: &aisdk.Intake{Chunks: b, Log: log},
 		TracerProvider: sdktrace.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Propagator: propagation.TraceContext{},
-	}, Limits{DefaultExpiry: time.Hour, Body: 1 << 20}))
+	}, limits, Origins{pageOrigin}))
 	t.Cleanup(server.Close)
 	s.url = server.URL
 	s.key(acme, store.KeyRow{Name: "root", Roles: everyRole})

@@ -49,6 +49,7 @@ func (r *request) cardFilter() (f store.CardFilter, limit int, err error) {
 	}
 	f = store.CardFilter{
 		State: model.ApprovalState(state), Topic: model.TopicID(texts["topic"]), Tool: texts["tool"], Assignee: texts["assignee"],
+		Topics: r.ownTopics(),
 	}
 	if limit, err = r.limit(); err != nil {
 		return f, 0, err

@@ -5,12 +5,11 @@ import (
 	"errors"
 	"net/http"
 	"strings"
-	"sync"
-	"time"
 
 	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/api/token"
 )
 
 // authenticate finds out who asks, whether they ask too often, and for whom
@@ -32,43 +31,118 @@ func (r *request) authenticate() error {
 	return nil
 }
 
-// Authenticate finds whom a request's key names; a key that may act for
-// people names one in Countersign-Actor. Errors: that there is no such key,
-// that it asks too often, [model.ErrNotPermitted], [model.ErrUnavailable].
+// Authenticate finds whom a request's credential names, and counts the
+// request. A key that may act for people names one in Countersign-Actor.
+// Errors: that there is no such credential, that it asks too often,
+// [model.ErrNotPermitted], [model.ErrUnavailable].
 func (a *API) Authenticate(r *http.Request) (model.Principal, error) {
-	key, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	if !ok || key == "" || len(key) > maxKey {
-		return model.Principal{}, errUnauthenticated
+	p, err := a.recognize(r)
+	if err == nil && !a.mayAskNow(p) {
+		err = errRateLimited
 	}
-	p, err := a.Principal(r.Context(), key)
+	return p, err
+}
+
+// recognize finds whom a request's credential names.
+func (a *API) recognize(r *http.Request) (model.Principal, error) {
+	credential, err := credentialOf(r)
+	if err != nil {
+		return model.Principal{}, err
+	}
+	find := a.holder
+	if token.Is(credential) {
+		find = a.bearer
+	}
+	p, err := find(r.Context(), credential)
 	if err != nil {
 		return p, err
 	}
 	return actFor(p, r.Header.Get("Countersign-Actor"))
 }
 
-// maxKey is more than any key of ours has, in bytes.
-const maxKey = 200
+// maxCredential is more than any key or token of ours has, in bytes.
+const maxCredential = len(token.Prefix) + token.MaxLength
 
-// Principal finds whom a key names. It asks the database at most every
-// [keyAge], so a revoked key is refused everywhere within that time, and at
-// once on the node where it was revoked.
-func (a *API) Principal(ctx context.Context, key string) (model.Principal, error) {
-	hash := string(store.HashKey(key))
-	p, known, found := a.keys.get(hash)
-	if !found {
-		var err error
-		if p, err = a.Store.Authenticate(ctx, key); err != nil && !errors.Is(err, model.ErrNotFound) {
-			return p, err
+// credentialOf takes the credential from the header, or a token from its
+// cookie. A browser sends a cookie whoever made the request, so one by which
+// something would change counts from our own origin alone.
+func credentialOf(r *http.Request) (string, error) {
+	credential, is := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if r.Header.Get("Authorization") == "" {
+		if credential, is = tokenCookie(r); is && sameOrigin.Check(r) != nil {
+			return "", say(model.ErrNotPermitted, "A page of another origin sends its token as Authorization: Bearer.")
 		}
-		known = err == nil
-		a.keys.put(hash, p, known)
 	}
-	if !known {
-		return p, errUnauthenticated
+	if !is || credential == "" || len(credential) > maxCredential {
+		return "", errUnauthenticated
 	}
-	if !a.rates.allow(hash) {
-		return p, errRateLimited
+	return credential, nil
+}
+
+var sameOrigin = http.NewCrossOriginProtection()
+
+// TokenCookie is the cookie in which a backend on our own site hands a token
+// to a browser; over TLS it has the prefix __Host-, which keeps others from
+// setting it. A key is no cookie.
+const TokenCookie = "countersign_token"
+
+func tokenCookie(r *http.Request) (string, bool) {
+	name := TokenCookie
+	if r.TLS != nil || strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https") {
+		name = "__Host-" + name
+	}
+	cookie, err := r.Cookie(name)
+	if err != nil || !token.Is(cookie.Value) {
+		return "", false
+	}
+	return cookie.Value, true
+}
+
+// Principal finds whom a key names, for a request, which is counted. Errors:
+// see [API.Authenticate].
+func (a *API) Principal(ctx context.Context, key string) (model.Principal, error) {
+	p, err := a.holder(ctx, key)
+	if err == nil && !a.mayAskNow(p) {
+		err = errRateLimited
+	}
+	return p, err
+}
+
+// StillKnown is [API.Principal] without counting: what an open stream asks
+// about its key at each of its events is no request.
+func (a *API) StillKnown(ctx context.Context, key string) (model.Principal, error) {
+	return a.holder(ctx, key)
+}
+
+// holder finds whom a key names. It asks the database at most every [keyAge],
+// so a revoked key is refused everywhere within that time, and at once on the
+// node where it was revoked.
+func (a *API) holder(ctx context.Context, key string) (model.Principal, error) {
+	return a.keys.find(string(store.HashKey(key)), func() (model.Principal, error) { return a.Store.Authenticate(ctx, key) })
+}
+
+// bearer finds for whom a token was minted. The right to decide is its key's,
+// now.
+func (a *API) bearer(ctx context.Context, text string) (model.Principal, error) {
+	var minter store.Minter
+	t, err := token.Read(text, func(tenant model.TenantID, key string) (_ []byte, err error) {
+		minter, err = a.minters.find(string(tenant)+"\x00"+key, func() (store.Minter, error) {
+			if model.CheckID(string(tenant)) != nil || model.CheckID(key) != nil {
+				return store.Minter{}, model.ErrNotFound // a text that the database would refuse
+			}
+			return a.Store.Minter(ctx, tenant, key)
+		})
+		return minter.Secret, err
+	})
+	if errors.Is(err, token.ErrInvalid) {
+		err = errUnauthenticated
+	}
+	if err != nil {
+		return model.Principal{}, err
+	}
+	p := model.Principal{Tenant: t.Tenant, Key: t.Key, Subject: t.Subject, OnBehalf: true, Token: true, Topics: t.Topics}
+	if minter.Decide {
+		p.Roles = []model.Role{model.RoleApprover}
 	}
 	return p, nil
 }
@@ -77,63 +151,31 @@ func (a *API) Principal(ctx context.Context, key string) (model.Principal, error
 // are names that nobody may take.
 const personPrefix = "user:"
 
+// isPerson tells whether a text can name a person.
+func isPerson(name string) bool {
+	return strings.HasPrefix(name, personPrefix) && len(name) > len(personPrefix) && model.CheckID(name) == nil
+}
+
 func actFor(p model.Principal, person string) (model.Principal, error) {
 	if person == "" {
 		return p, nil
 	}
+	if p.Token {
+		return p, say(model.ErrNotPermitted, "A token names its person already; leave Countersign-Actor out.")
+	}
 	if !p.ActsFor {
 		return p, say(model.ErrNotPermitted, "This key may not act for people; leave Countersign-Actor out.")
 	}
-	if !strings.HasPrefix(person, personPrefix) || len(person) == len(personPrefix) || model.CheckID(person) != nil {
+	if !isPerson(person) {
 		return p, approval.NewInvalid("", "the header Countersign-Actor must name a person, such as user:bob")
 	}
 	p.Subject, p.OnBehalf = person, true
 	return p, nil
 }
 
-const (
-	// keyAge is how long what the database said about a key holds.
-	keyAge = 2 * time.Second
-	// keptKeys bounds the cache; unknown keys count too.
-	keptKeys = 10_000
-)
-
-// keyCache keeps what was found out about keys, by their hash.
-type keyCache struct {
-	mu   sync.Mutex
-	keys map[string]keyEntry
-}
-
-type keyEntry struct {
-	principal model.Principal
-	known     bool
-	until     time.Time
-}
-
-func newKeyCache() *keyCache { return &keyCache{keys: map[string]keyEntry{}} }
-
-func (c *keyCache) get(hash string) (p model.Principal, known, found bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	e, ok := c.keys[hash]
-	if !ok || time.Now().After(e.until) {
-		return p, false, false
-	}
-	return e.principal, e.known, true
-}
-
-func (c *keyCache) put(hash string, p model.Principal, known bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.keys) >= keptKeys {
-		clear(c.keys)
-	}
-	c.keys[hash] = keyEntry{p, known, time.Now().Add(keyAge)}
-}
-
-// forget makes the next request of every key ask the database again.
-func (c *keyCache) forget() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.keys)
+// forgetKeys makes the next request ask the database again, whatever its
+// credential is.
+func (a *API) forgetKeys() {
+	a.keys.forget()
+	a.minters.forget()
 }

@@ -76,7 +76,7 @@ func (r *request) callFilter() (f store.CallFilter, limit int, err error) {
 	if err != nil {
 		return f, 0, err
 	}
-	f.Executor, f.Topic = model.Executor(executor), model.TopicID(topic)
+	f.Executor, f.Topic, f.Topics = model.Executor(executor), model.TopicID(topic), r.ownTopics()
 	if limit, err = r.limit(); err != nil {
 		return f, 0, err
 	}

@@ -83,11 +83,11 @@ func (r *request) sdk() (uistream.Version, error) {
 	return version, nil
 }
 
-// stillMay looks a request's key up again, so that one that was revoked sees
-// nothing more.
+// stillMay looks a request's credential up again, so that one that was
+// revoked, or has expired, sees nothing more.
 func (r *request) stillMay() func(context.Context) error {
 	return func(context.Context) error {
-		_, err := r.api.Authenticate(r.Request)
+		_, err := r.api.recognize(r.Request)
 		return err
 	}
 }

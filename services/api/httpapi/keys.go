@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/model"
@@ -15,6 +16,7 @@ import (
 type keyRequest struct {
 	Roles         []string              `json:"roles" doc:"backend, approver, admin, viewer."`
 	ActsForPeople bool                  `json:"actsForPeople,omitzero" doc:"May name the person it acts for in Countersign-Actor."`
+	TokensDecide  bool                  `json:"tokensDecide,omitzero" doc:"The tokens that it mints for people may decide, too."`
 	Sink          *approval.SinkRequest `json:"sink,omitzero" doc:"Where turns go that name no sink."`
 }
 
@@ -23,7 +25,7 @@ var knownRoles = []model.Role{model.RoleBackend, model.RoleApprover, model.RoleA
 func (in keyRequest) read(name string) (store.KeyRow, error) {
 	c := &checks{}
 	c.id("", name)
-	k := store.KeyRow{Name: name, ActsFor: in.ActsForPeople}
+	k := store.KeyRow{Name: name, ActsFor: in.ActsForPeople, TokensDecide: in.TokensDecide}
 	if len(in.Roles) == 0 {
 		c.add("/roles", "must have at least one role")
 	}
@@ -40,6 +42,9 @@ func (in keyRequest) read(name string) (store.KeyRow, error) {
 				break
 			}
 		}
+	}
+	if in.TokensDecide && !slices.Contains(k.Roles, model.RoleBackend) {
+		c.add("/tokensDecide", "belongs to a key with the role backend, which mints tokens")
 	}
 	if in.Sink != nil {
 		sink, err := approval.ReadSink("/sink", in.Sink)
@@ -59,7 +64,7 @@ func (a *API) putKey(r *request, in keyRequest) (answer, error) {
 		return answer{}, err
 	}
 	err = a.Store.ChangeKey(r.Context(), r.tenant(), k, r.actor(), r.via)
-	defer a.keys.forget()
+	defer a.forgetKeys()
 	if err == nil {
 		return ok(view.NewKey(k)), nil
 	}
@@ -99,9 +104,10 @@ func (a *API) listKeys(r *request) (answer, error) {
 	})
 }
 
-// deleteKey revokes a key: here at once, on other nodes within [keyAge].
+// deleteKey revokes a key, and with it the tokens that it minted: here at
+// once, on other nodes within [keyAge].
 func (a *API) deleteKey(r *request) (answer, error) {
-	defer a.keys.forget()
+	defer a.forgetKeys()
 	return answer{status: http.StatusNoContent}, a.Store.DeleteKey(r.Context(), r.tenant(), r.PathValue("name"), r.actor(), r.via)
 }
 

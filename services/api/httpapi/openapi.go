@@ -42,7 +42,8 @@ func openAPI(routes []route) []byte {
 		Info: &huma.Info{Title: "Countersign", Version: daemon.Version(),
 			Description: "Durable, exactly-once human approval for the tool calls of chat models. Everything that goes wrong is a problem document; GET its type for an explanation."},
 		Components: &huma.Components{Schemas: registry, SecuritySchemes: map[string]*huma.SecurityScheme{
-			"key": {Type: "http", Scheme: "bearer", Description: "An API key."},
+			"key":    {Type: "http", Scheme: "bearer", Description: "An API key, or a person's token where a route takes one."},
+			"cookie": {Type: "apiKey", In: "cookie", Name: TokenCookie, Description: "A person's token; over TLS the name begins with __Host-."},
 		}},
 		Security: []map[string][]string{{"key": {}}},
 	}
@@ -66,6 +67,10 @@ func operation(registry huma.Registry, rt route, problem *huma.Schema) *huma.Ope
 	}
 	if len(rt.roles) > 0 {
 		op.Description = "Needs a key with the role " + words(rt.roles) + "."
+	}
+	if rt.tokens != closed {
+		op.Description = strings.TrimSpace(op.Description + " Takes a person's token, for its topics.")
+		op.Security = []map[string][]string{{"key": {}}, {"cookie": {}}}
 	}
 	if rt.body != nil {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: content("application/json", registry.Schema(rt.body, true, "Request"))}

@@ -4,9 +4,11 @@ import (
 	"sync"
 
 	"golang.org/x/time/rate"
+
+	"github.com/countersign/countersign/pkg/model"
 )
 
-// rates holds a token bucket per key. A second's worth may come at once.
+// rates holds a bucket per key or person. A second's worth may come at once.
 type rates struct {
 	each float64 // requests per second; 0 is no bound
 
@@ -31,4 +33,13 @@ func (r *rates) allow(key string) bool {
 	}
 	r.mu.Unlock()
 	return b.Allow()
+}
+
+// mayAskNow counts a request of a key, or of a person, however many tokens
+// that person has.
+func (a *API) mayAskNow(p model.Principal) bool {
+	if p.Token {
+		return a.people.allow(string(p.Tenant) + "\x00" + p.Subject)
+	}
+	return a.rates.allow(string(p.Tenant) + "\x00" + p.Key)
 }

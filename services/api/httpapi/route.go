@@ -20,7 +20,8 @@ import (
 type route struct {
 	method, path string
 	summary      string
-	roles        []model.Role // who may; empty: any key
+	roles        []model.Role // which keys may; empty: any
+	tokens       reach        // what of it a person's token may
 	query        []string     // the parameters that are known; others are refused
 	body         reflect.Type // nil: no body
 	answer       reflect.Type // nil: nothing, or something that is no JSON
@@ -90,6 +91,12 @@ func (rt route) with(query ...string) route {
 	return rt
 }
 
+// open opens a route to tokens.
+func (rt route) open(to reach) route {
+	rt.tokens = to
+	return rt
+}
+
 func (rt route) pattern() string { return rt.method + " " + rt.path }
 
 // build makes the handler of all routes.
@@ -97,8 +104,9 @@ func (a *API) build() http.Handler {
 	mux := http.NewServeMux()
 	routes := a.routes()
 	for _, rt := range routes {
-		mux.Handle(rt.pattern(), a.traced(rt))
+		mux.Handle(rt.pattern(), a.crossOrigin(rt, a.traced(rt)))
 	}
+	a.preflights(mux, routes)
 	document := openAPI(routes)
 	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeRaw(w, http.StatusOK, "application/json", document)
@@ -150,8 +158,8 @@ func (r *request) run(rt route) (answer, error) {
 	if err := r.authenticate(); err != nil {
 		return answer{}, err
 	}
-	if len(rt.roles) > 0 && !slices.ContainsFunc(rt.roles, r.by.Has) {
-		return answer{}, say(model.ErrNotPermitted, "This needs a key with the role "+words(rt.roles)+".")
+	if err := r.mayUse(rt); err != nil {
+		return answer{}, err
 	}
 	if err := r.readQuery(rt.query); err != nil {
 		return answer{}, err
@@ -160,6 +168,9 @@ func (r *request) run(rt route) (answer, error) {
 	// the handler says what is wrong with it.
 	if rt.body == nil && strings.HasSuffix(rt.path, "/{name}") && model.CheckID(r.PathValue("name")) != nil {
 		return answer{}, model.ErrNotFound
+	}
+	if err := r.mayReach(rt); err != nil {
+		return answer{}, err
 	}
 	return rt.serve(r)
 }

@@ -7,12 +7,17 @@ import (
 	"github.com/countersign/countersign/services/api/watch"
 )
 
-// stream gives a topic's events to the asker until it goes. Its key is looked
-// up again all the while, so that one that was revoked sees nothing more.
+// stream gives a topic's events to the asker until it goes. Its credential is
+// looked up again all the while, so that one that was revoked sees nothing
+// more. How many may be open is bounded for each key, and for each person.
 func (r *request) stream(topic model.TopicID, after int64) func(http.ResponseWriter) error {
+	opener := r.by.Key
+	if r.by.Token {
+		opener = r.by.Subject
+	}
 	return func(w http.ResponseWriter) error {
 		return r.api.Events.Events(w, r.Request, watch.Subscription{
-			Topic: r.topicKey(topic), After: after, Key: r.by.Key,
+			Topic: r.topicKey(topic), After: after, Key: opener,
 			Authorize: r.stillMay(),
 		})
 	}

@@ -24,7 +24,7 @@ func (a *API) listTopics(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if ids := r.query["id"]; len(ids) > 0 {
+	if ids := r.namedTopics(); len(ids) > 0 || r.by.Token {
 		return r.topicsByID(ids, status)
 	}
 	limit, err := r.limit()
@@ -47,6 +47,22 @@ func first(fields []string) string {
 		return ""
 	}
 	return fields[0]
+}
+
+// namedTopics are the topics that a list is asked for. A token asks for its
+// own, or for some of them.
+func (r *request) namedTopics() []string {
+	ids := r.query["id"]
+	if !r.by.Token {
+		return ids
+	}
+	var out []string
+	for _, own := range r.by.Topics {
+		if len(ids) == 0 || slices.Contains(ids, string(own)) {
+			out = append(out, string(own))
+		}
+	}
+	return out
 }
 
 // topicsByID answers from the projections, in the order asked for.

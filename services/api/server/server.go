@@ -9,6 +9,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -32,6 +33,8 @@ type Config struct {
 	DefaultExpiry time.Duration `name:"default-expiry" env:"COUNTERSIGN_DEFAULT_EXPIRY" default:"168h" help:"How long an approval stays open when its turn does not say."`
 	MaxBody       int64         `name:"max-body" env:"COUNTERSIGN_MAX_BODY" default:"1048576" help:"Bytes that one request's body may have."`
 	RateLimit     float64       `name:"rate-limit" env:"COUNTERSIGN_RATE_LIMIT" default:"20000" help:"Requests per second that one API key may make of this node; 0 is no limit."`
+	PersonRate    float64       `name:"person-rate-limit" env:"COUNTERSIGN_PERSON_RATE_LIMIT" default:"50" help:"Requests per second that one person may make of this node with tokens; 0 is no limit."`
+	Origins       []string      `name:"allow-origins" env:"COUNTERSIGN_ALLOW_ORIGINS" placeholder:"ORIGIN" help:"Web pages of other origins (https://chat.example) that may chat, follow and decide with a person's token; none by default."`
 	MaxConns      int32         `name:"max-conns" env:"COUNTERSIGN_API_MAX_CONNS" default:"8" help:"Connections to Postgres in each of two pools, reads and commits."`
 	SweepInterval time.Duration `name:"sweep-interval" env:"COUNTERSIGN_API_SWEEP_INTERVAL" default:"2s" help:"How often what people and callers wait for is compared with its rows: the most that a lost signal can cost them."`
 	ChatHold      time.Duration `name:"chat-hold" env:"COUNTERSIGN_CHAT_HOLD" default:"5m" help:"How long a chat client's response stays open while a tool runs or the answer is not begun; then it is told what is awaited."`
@@ -78,11 +81,15 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		return err
 	}
 	defer cache.Close()
+	origins, err := httpapi.ParseOrigins(cfg.Origins)
+	if err != nil {
+		return fmt.Errorf("--allow-origins or COUNTERSIGN_ALLOW_ORIGINS: %w", err)
+	}
 	listener, err := daemon.Listen(cfg.Listen, "--listen or COUNTERSIGN_LISTEN")
 	if err != nil {
 		return err
 	}
-	n = node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache}
+	n = node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache, origins: origins}
 	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval})
 	n.projection = watch.NewProjection(b, s, cache, log, cfg.SweepInterval)
 	health := n.health()
@@ -106,6 +113,7 @@ type node struct {
 	cache      *status.Cache
 	hub        *watch.Hub
 	projection *watch.Projection
+	origins    httpapi.Origins
 }
 
 // handler is everything that the node answers.
@@ -116,12 +124,12 @@ func (n node) handler(health *daemon.Health) http.Handler {
 		Intake:         &aisdk.Intake{Chunks: n.bus, Log: n.log},
 		Windows:        aisdk.NewWindows(n.store, n.hub, n.bus, n.cfg.ChatHold, n.log),
 		TracerProvider: t.TracerProvider, MeterProvider: t.MeterProvider, Propagator: t.Propagator,
-	}, httpapi.Limits{DefaultExpiry: n.cfg.DefaultExpiry, Body: n.cfg.MaxBody, Rate: n.cfg.RateLimit})
+	}, httpapi.Limits{DefaultExpiry: n.cfg.DefaultExpiry, Body: n.cfg.MaxBody, Rate: n.cfg.RateLimit, PersonRate: n.cfg.PersonRate}, n.origins)
 
 	mux := http.NewServeMux()
 	health.Routes(mux, t.Handler)
 	page := console.New(console.Options{
-		Rows: n.store, UseCases: api.UseCases(), Hub: n.hub, Authenticate: api.Principal, Log: n.log, Chat: n.cfg.Chat,
+		Rows: n.store, UseCases: api.UseCases(), Hub: n.hub, Authenticate: api.Principal, StillKnown: api.StillKnown, Log: n.log, Chat: n.cfg.Chat,
 	})
 	for _, path := range []string{"/{$}", "/topic", "/events", "/decide", "/say", "/login", "/logout", "/assets/"} {
 		mux.Handle(path, page)

@@ -100,6 +100,7 @@ type Key struct {
 	Name          string       `json:"name"`
 	Roles         []model.Role `json:"roles"`
 	ActsForPeople bool         `json:"actsForPeople,omitzero" doc:"May name a person in Countersign-Actor."`
+	TokensDecide  bool         `json:"tokensDecide,omitzero" doc:"The tokens that it mints for people may decide."`
 	Sink          *Sink        `json:"sink,omitzero" doc:"Where turns go that name no sink."`
 	CreatedAt     time.Time    `json:"createdAt,omitzero"`
 	Key           string       `json:"key,omitzero" doc:"The key itself, in the answer to its making alone."`
@@ -107,7 +108,7 @@ type Key struct {
 
 // NewKey shows an API key.
 func NewKey(k store.KeyRow) Key {
-	v := Key{Name: k.Name, Roles: k.Roles, ActsForPeople: k.ActsFor, CreatedAt: utc(k.CreatedAt)}
+	v := Key{Name: k.Name, Roles: k.Roles, ActsForPeople: k.ActsFor, TokensDecide: k.TokensDecide, CreatedAt: utc(k.CreatedAt)}
 	if k.Sink != nil {
 		s := NewSink(*k.Sink)
 		v.Sink = &s

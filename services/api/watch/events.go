@@ -42,7 +42,7 @@ func LastEventID(r *http.Request) (int64, error) {
 type Subscription struct {
 	Topic store.TopicKey
 	After int64  // a version, or FromNow
-	Key   string // the name of the API key, for the bound on streams
+	Key   string // the name of the API key, or the person, for the bound on streams
 	// Authorize tells whether the client still may read the topic; asked
 	// before each event and at least once per sweep. Nil allows.
 	Authorize func(context.Context) error
