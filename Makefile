@@ -6,7 +6,7 @@ PROGRAMS := ./cmd/countersign ./services/api ./services/continuer ./services/wor
 
 .DEFAULT_GOAL := help
 .PHONY: help dev test failpoints model lint build bench
-.PHONY: nemesis nemesis-bugs
+.PHONY: nemesis nemesis-bugs without-nats
 
 help: ## Print this list.
 	@sed -n 's/^\([a-z-]*\): .*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do printf 'make %-12s %s\n' "$$target" "$$text"; done
@@ -21,6 +21,13 @@ test: ## Vet, check the format, and run every test under the race detector, on r
 	go vet ./...
 	@unformatted=$$(gofmt -l $$(ls -d */ | grep -v node_modules)); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go test -race -shuffle=on -count=1 -timeout=30m ./...
+
+# What is about NATS itself: hints, signals in time, traces over it, streams of chunks.
+ABOUT_NATS := Hint|Stream|Signal|Trace|Measured|WorkerEndsWhatItHasBegun|Window|Readme
+
+without-nats: ## Run the tests of the services with NATS switched off from the start; it takes longer.
+	@scripts/setup.sh postgres redis
+	COUNTERSIGN_TEST_WITHOUT_NATS=1 go test -count=1 -timeout=60m -skip '$(ABOUT_NATS)' ./services
 
 failpoints: ## Play every fail point with every action; ARGS="-only ^run" plays some, "-update" writes their table.
 	@scripts/setup.sh postgres redis

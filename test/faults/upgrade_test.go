@@ -3,6 +3,8 @@ package faults
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"syscall"
 	"testing"
 	"time"
 
@@ -49,6 +51,56 @@ func TestFault69AStateOfANewerVersionIsLeftAlone(t *testing.T) {
 		t.Errorf("it ran %d times", n)
 	}
 	w.keepsItsPromises()
+}
+
+// A newer version's migration adds to every table while this version's nodes
+// work on, and then each of them is replaced in turn: nobody notices.
+func TestFault69EveryTableGrowsUnderLoad(t *testing.T) {
+	t.Parallel()
+	d := testcluster.Servers(t)
+	for i := range 2 {
+		d.StartAPI(i, "COUNTERSIGN_API_DRAIN=1s")
+		d.StartWorker(i)
+		d.StartContinuer(i)
+	}
+	d.Ready()
+	w := newTraffic(t, d)
+	w.nodes = []*client.Client{client.New(balanced(t, d), d.Key, client.WithTries(1), client.WithActor("user:bob"))}
+	w.start(3).goesOn(6)
+	for range 2 { // once for plans that were made before, once for those of the first time
+		expand(t, d)
+		w.goesOn(6)
+	}
+	for _, service := range []*testcluster.Service{d.API[0], d.Workers[0], d.Continuers[0], d.API[1], d.Workers[1], d.Continuers[1]} {
+		must(t, service.Stop(syscall.SIGTERM))
+		service.Start()
+		service.Ready()
+	}
+	w.goesOn(6)
+	if unknown := w.keepsItsPromises(); unknown > 0 || w.cut > 0 || w.refused > 0 {
+		t.Errorf("%d outcomes are unknown, %d requests were cut and %d refused", unknown, w.cut, w.refused)
+	}
+}
+
+// expand adds a column to every table, and an index to a hot one.
+func expand(t *testing.T, d *testcluster.Deployment) {
+	t.Helper()
+	rows, err := d.Rows().QueryContext(t.Context(), `select table_name from information_schema.tables where table_schema = 'public' and table_type = 'BASE TABLE'`)
+	must(t, err)
+	var tables []string
+	for rows.Next() {
+		var name string
+		must(t, rows.Scan(&name))
+		tables = append(tables, name)
+	}
+	must(t, rows.Err())
+	column := fmt.Sprintf("newer_%d", time.Now().UnixNano())
+	for _, table := range tables {
+		_, err := d.Rows().ExecContext(t.Context(), fmt.Sprintf(`alter table %s add column %s text not null default 'x'`, table, column))
+		must(t, err)
+	}
+	_, err = d.Rows().ExecContext(t.Context(), fmt.Sprintf(`create index concurrently on calls (%s)`, column))
+	must(t, err)
 }
 
 // newer makes the schema take states that this version does not know.

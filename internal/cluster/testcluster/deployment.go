@@ -3,6 +3,7 @@ package testcluster
 import (
 	"context"
 	"database/sql"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -35,6 +36,10 @@ type Deployment struct {
 
 	sql *sql.DB
 }
+
+// withoutNATS names the variable that has every deployment begin with its NATS
+// switched off: all but what is about NATS itself passes then, only slower.
+const withoutNATS = "COUNTERSIGN_TEST_WITHOUT_NATS"
 
 // programs are built once for all tests of a binary, by their build tags.
 var programs sync.Map
@@ -82,6 +87,9 @@ func On(t *testing.T, database string, tags ...string) *Deployment {
 		NATS: testservers.NATS(t), Redis: testservers.PrivateRedis(t)}
 	d.Env = []string{"COUNTERSIGN_DATABASE_URL=" + d.Database, "COUNTERSIGN_NATS_URL=" + d.NATS.URL(),
 		"COUNTERSIGN_REDIS_URL=" + d.Redis.URL(), "COUNTERSIGN_ALLOW_TARGETS=127.0.0.0/8", "COUNTERSIGN_LOG_FORMAT=json"}
+	if os.Getenv(withoutNATS) != "" {
+		must(t, d.NATS.Close())
+	}
 	var err error
 	d.Store, err = store.New(d.Database, store.Options{})
 	must(t, err)
