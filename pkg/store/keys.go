@@ -176,23 +176,28 @@ func (s *Store) Authenticate(ctx context.Context, key string) (model.Principal, 
 
 // Minter is a key that may mint tokens for people.
 type Minter struct {
-	Secret []byte // signs its tokens
-	Decide bool   // they may decide
+	Secret []byte      // signs its tokens
+	Decide bool        // they may decide
+	Sink   *model.Sink // where continuations of what they ask for go; nil where it says none
 }
 
 // Minter finds a key that may mint tokens, by its name. Errors:
 // [model.ErrNotFound], also where the key has not the role for it.
 func (s *Store) Minter(ctx context.Context, tenant model.TenantID, key string) (Minter, error) {
 	var m Minter
-	err := s.pool.QueryRow(ctx, selectMinter, tenant, key, model.RoleBackend).Scan(&m.Secret, &m.Decide)
+	var sink []byte
+	err := s.pool.QueryRow(ctx, selectMinter, tenant, key, model.RoleBackend).Scan(&m.Secret, &m.Decide, &sink)
 	if isNoRows(err) {
 		return m, model.ErrNotFound
+	}
+	if err == nil {
+		m.Sink, err = decodeSink(sink)
 	}
 	return m, unavailable(err)
 }
 
 const selectMinter = `
-	select token_secret, tokens_decide
+	select token_secret, tokens_decide, sink
 	  from keys
 	 where tenant_id = $1 and name = $2 and ($3)::text = any(roles)`
 

@@ -83,6 +83,12 @@ func (t *Tracker) Update(now strictjson.Raw, v Version) ([]Chunk, error) {
 	return out, nil
 }
 
+// Lacks tells whether raw is a tool part that the client does not have.
+func (t *Tracker) Lacks(raw strictjson.Raw) bool {
+	p, err := readPart(raw)
+	return err == nil && p.isTool() && t.parts[p.ToolCallID] == nil
+}
+
 // Awaits tells whether the client would post by itself for ever if its stream
 // ended now: it has an answer of which nothing came yet.
 func (t *Tracker) Awaits() bool {

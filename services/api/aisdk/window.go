@@ -26,8 +26,9 @@ type window struct {
 	may     func(context.Context) error // whether the client still may read
 
 	told   uistream.Tracker
-	steps  int  // of the message, that the client has
-	open   bool // a step was begun in this response and is not finished
+	steps  int          // of the message, that the client has
+	asked  model.TurnID // whose continuation began the message, or ""
+	open   bool         // a step was begun in this response and is not finished
 	reason string
 }
 
@@ -48,9 +49,13 @@ func (w *window) run(ctx context.Context, message model.MessageID) error {
 		}
 		w.watch.Saw(h.Version)
 		if len(h.Messages) == 0 || len(h.Messages[0].Turns) == 0 { // its only turn died while it streamed
-			return w.finish(uistream.Chunk{Type: uistream.Error, ErrorText: "The answer broke off."})
+			if err := w.again(ctx, message); err != nil {
+				return w.ended(err)
+			}
+			continue
 		}
 		turns := h.Messages[0].Turns
+		w.asked = turns[0].Continues
 		live, err := w.tell(turns)
 		if err != nil {
 			return err
@@ -106,6 +111,9 @@ func (w *window) update(parts []strictjson.Raw) (out []uistream.Chunk, err error
 	var later []uistream.Chunk
 	for _, p := range parts {
 		chunks, err := w.told.Update(p, w.version)
+		if err == nil && w.told.Lacks(p) { // a client whose stream was cut off within the step
+			chunks, err = uistream.Replay([]strictjson.Raw{p}, w.version)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -172,10 +180,9 @@ func (w *window) ending(t *store.MessageTurn) *uistream.Chunk {
 		if reason == "" || reason == "tool-calls" {
 			reason = "stop"
 		}
-	case model.TurnAborted:
-		return &uistream.Chunk{Type: uistream.Abort, Reason: t.EndReason}
-	case model.TurnError:
-		return &uistream.Chunk{Type: uistream.Error, ErrorText: t.EndReason}
+	case model.TurnAborted, model.TurnError:
+		end := endOf(t.Turn)
+		return &end
 	default:
 		return nil
 	}

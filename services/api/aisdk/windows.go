@@ -52,18 +52,40 @@ func (ws *Windows) Resume(w http.ResponseWriter, r *http.Request, c Subscription
 	if err != nil {
 		return err
 	}
-	message, active := activeMessage(views)
+	turn, active := activeTurn(views)
 	if !active {
 		w.WriteHeader(http.StatusNoContent)
 		return nil
 	}
 	win := ws.window(w, watching, c)
 	defer win.out.silence.Stop()
-	if err := win.send(uistream.Chunk{Type: uistream.Start, MessageID: string(message)}); err != nil {
-		return err
+	if turn.Reply {
+		ws.close(r.Context(), win.answer(r.Context(), turn.ID))
+	} else {
+		ws.close(r.Context(), win.begin(r.Context(), turn.Message))
 	}
-	ws.close(r.Context(), win.run(r.Context(), message))
 	return nil
+}
+
+// Answer tells the message that answers a turn which asks for a reply, from
+// the time when somebody begins it.
+func (ws *Windows) Answer(w http.ResponseWriter, r *http.Request, c Subscription, asked model.TurnID) {
+	watching := ws.Hub.Watch(c.Topic) // watch first, read after
+	defer watching.Close()
+	win := ws.window(w, watching, c)
+	defer win.out.silence.Stop()
+	ws.close(r.Context(), win.answer(r.Context(), asked))
+}
+
+// Continue goes on with a message of which the client has parts: it is told
+// the differences alone.
+func (ws *Windows) Continue(w http.ResponseWriter, r *http.Request, c Subscription, has ClientMessage) {
+	watching := ws.Hub.Watch(c.Topic)
+	defer watching.Close()
+	win := ws.window(w, watching, c)
+	defer win.out.silence.Stop()
+	win.told, win.steps = has.Told, has.Steps
+	ws.close(r.Context(), win.begin(r.Context(), has.ID))
 }
 
 func (ws *Windows) window(w http.ResponseWriter, watching *watch.Watch, c Subscription) *window {
@@ -82,18 +104,18 @@ func (ws *Windows) close(ctx context.Context, err error) {
 	panic(http.ErrAbortHandler)
 }
 
-// activeMessage is the message on which the model, a tool or a backend is at
-// work: the newest one, if there are several.
-func activeMessage(views []store.TopicView) (model.MessageID, bool) {
+// activeTurn is the turn on which the model, a tool or a backend is at work:
+// the newest one, if there are several.
+func activeTurn(views []store.TopicView) (t store.TurnView, active bool) {
 	if len(views) == 0 {
-		return "", false
+		return t, false
 	}
 	turns := views[0].Turns
 	for i := len(turns) - 1; i >= 0; i-- {
 		switch turns[i].State {
 		case model.TurnStreaming, model.TurnExecuting, model.TurnContinuing:
-			return turns[i].Message, true
+			return turns[i], true
 		}
 	}
-	return "", false
+	return t, false
 }

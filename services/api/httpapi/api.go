@@ -65,6 +65,7 @@ type API struct {
 	Deps
 	limits  Limits
 	cases   *approval.Service
+	chat    *aisdk.Chat
 	steps   step.Observer
 	keys    *keyCache[model.Principal] // by hash
 	minters *keyCache[store.Minter]    // by tenant and name
@@ -85,6 +86,7 @@ func New(d Deps, l Limits, origins Origins) *API {
 	a := &API{Deps: d, limits: l, cases: cases, steps: step.NewObserver(tracer, meter), origins: origins,
 		keys: newKeyCache[model.Principal](), minters: newKeyCache[store.Minter](),
 		rates: newRates(l.Rate), people: newRates(l.PersonRate)}
+	a.chat = &aisdk.Chat{Cases: cases, Windows: d.Windows}
 	a.handler = a.build()
 	return a
 }

@@ -140,7 +140,7 @@ func (a *API) bearer(ctx context.Context, text string) (model.Principal, error) 
 	if err != nil {
 		return model.Principal{}, err
 	}
-	p := model.Principal{Tenant: t.Tenant, Key: t.Key, Subject: t.Subject, OnBehalf: true, Token: true, Topics: t.Topics}
+	p := model.Principal{Tenant: t.Tenant, Key: t.Key, Subject: t.Subject, OnBehalf: true, Token: true, Topics: t.Topics, Sink: minter.Sink}
 	if minter.Decide {
 		p.Roles = []model.Role{model.RoleApprover}
 	}

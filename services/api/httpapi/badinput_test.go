@@ -328,7 +328,6 @@ func TestQueriesAreStrictToo(t *testing.T) {
 		{"later: the audit", call{path: "/v1/audit/verify"}, 404, "not-available", ""},
 		{"later: grants", call{path: "/v1/grants"}, 404, "not-available", ""},
 		{"later: endpoints", call{path: "/v1/endpoints"}, 404, "not-available", ""},
-		{"later: chat", call{method: http.MethodPost, path: "/api/chat", body: `{}`}, 404, "not-available", ""},
 		{"chunks: a turn", call{method: http.MethodPost, path: "/v1/topics/t/turns/x/chunks", body: `{}`}, 404, "not-found", ""},
 		{"chunks: a type", call{method: http.MethodPost, path: "/v1/topics/t/turns/01890000-0000-7000-8000-000000000000/chunks", body: `{}`}, 415, "unsupported-media-type", ""},
 		{"chat: a version", call{path: "/api/chat/t/stream?sdk=5"}, 422, "invalid", "?sdk"},

@@ -2,12 +2,15 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"mime"
 	"net/http"
 	"strconv"
 
 	"github.com/countersign/countersign/pkg/approval"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
+	"github.com/countersign/countersign/pkg/strictjson"
 	"github.com/countersign/countersign/pkg/uistream"
 	"github.com/countersign/countersign/services/api/aisdk"
 )
@@ -53,6 +56,53 @@ func (r *request) streamType() error {
 		return say(errMediaType, "Send chunks as application/x-ndjson or text/event-stream.")
 	}
 	return nil
+}
+
+// chatters may write into a conversation or answer its cards; which of both,
+// their roles say.
+var chatters = []model.Role{model.RoleBackend, model.RoleApprover}
+
+// chatRoute is the endpoint of the AI SDK's client, whose body may have
+// members of an application's own.
+func (a *API) chatRoute() route {
+	rt := write[aisdk.ChatRequest, nothing](post, "/api/chat", chatters, is200,
+		"Chat as the AI SDK's client does: write, answer cards, and follow what comes of it", nil).with("sdk").open(ofOwn)
+	rt.serve = a.postChat
+	return rt
+}
+
+func (a *API) postChat(r *request) (answer, error) {
+	var in aisdk.ChatRequest
+	if err := r.readBody(&in, strictjson.AllowUnknownMembers()); err != nil {
+		return answer{}, err
+	}
+	version, err := r.sdk()
+	if err != nil {
+		return answer{}, err
+	}
+	if err := model.CheckID(in.ID); err != nil {
+		return answer{}, approval.NewInvalid("/id", err.Error())
+	}
+	if !r.by.Sees(model.TopicID(in.ID)) {
+		return answer{}, model.ErrNotFound
+	}
+	from := r.origin()
+	from.Channel = "chat"
+	respond, err := a.chat.Post(r.Context(), from, aisdk.Subscription{
+		Topic: r.topicKey(model.TopicID(in.ID)), Version: version, Authorize: r.stillMay()}, in)
+	if refused, is := errors.AsType[*aisdk.Refused](err); is {
+		err = r.explainOpen(err, refused.Open)
+	}
+	if lost := failpoint.Hit(r.Context(), failpoint.AnswerBefore); lost != nil && err == nil {
+		err = lost
+	}
+	if err != nil {
+		return answer{}, err
+	}
+	return answer{write: func(w http.ResponseWriter) error {
+		respond(w, r.Request)
+		return nil
+	}}, nil
 }
 
 // resumeChat gives a window the message that is being written.

@@ -40,7 +40,7 @@ func (r *request) actor() string { return r.origin().Actor() }
 
 // readBody reads the body strictly into v. Everything about it is checked
 // before anything is done.
-func (r *request) readBody(v any) error {
+func (r *request) readBody(v any, options ...strictjson.Option) error {
 	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || kind != "application/json" {
 		return errMediaType
@@ -55,7 +55,7 @@ func (r *request) readBody(v any) error {
 		}
 		return errMalformed // cut off, or too slow
 	}
-	return strictjson.Unmarshal(body, v)
+	return strictjson.Unmarshal(body, v, options...)
 }
 
 // topicID reads the topic within the path. An id that could never be one is

@@ -241,7 +241,6 @@ func (a *API) noRoute(w http.ResponseWriter, r *http.Request, mux *http.ServeMux
 
 // notAvailable are the parts of the contract that a later version brings.
 var notAvailable = []string{
-	"/api/chat",
 	"/v1/endpoints", "/v1/endpoints/{name}", "/v1/grants", "/v1/grants/{name}",
 	"/v1/audit", "/v1/audit/verify",
 }

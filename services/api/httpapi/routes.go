@@ -29,6 +29,7 @@ func (a *API) conversation() []route {
 		write[approval.TurnRequest, TurnAnswer](post, "/v1/topics/{topic}/turns", backend, is201, "Register an assistant turn, or open one live", a.registerTurn),
 		write[approval.FinishRequest, TurnAnswer](post, "/v1/topics/{topic}/turns/{turn}/finish", backend, is200, "End a live turn", a.finishTurn),
 		stream(post, "/v1/topics/{topic}/turns/{turn}/chunks", backend, "Stream a live turn's chunks in (NDJSON or server-sent events)", a.takeChunks).with("executor", "expiresIn"),
+		a.chatRoute(),
 		stream(get, "/api/chat/{topic}/stream", anybody, "Follow the message that is being written, as the AI SDK's client does; 204 when there is none", a.resumeChat).with("sdk").open(ofPath),
 		write[cancelRequest, CancelAnswer](post, "/v1/topics/{topic}/cancel", conductors, is200, "End a turn, or all open ones", a.cancel).open(ofPath),
 		read[Page[view.TopicBody]](get, "/v1/topics", anybody, []string{"limit", "cursor", "status", "id"}, "List topics", a.listTopics).open(ofOwn),
