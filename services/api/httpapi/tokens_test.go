@@ -51,6 +51,7 @@ func (th things) in(text string) string {
 // ownBodies are bodies for the routes that are open to tokens and take one: a
 // new such route says here how it is asked about a topic's things.
 var ownBodies = map[string]string{
+	"POST /api/chat":                         `{"id":"{topic}","messages":[{"id":"m1","role":"assistant","parts":[]}]}`,
 	"POST /v1/topics/{topic}/cancel":         `{}`,
 	"POST /v1/approvals/{approval}/decision": `{"approved":true}`,
 	"POST /v1/decisions":                     `{"decisions":[{"approvalId":"{approval}","approved":true}]}`,
