@@ -44,6 +44,16 @@ func TestEachUserOfNATSMayDoItsPartAndNoOther(t *testing.T) {
 	})
 	receive(t, runs, "the worker gets a hint").Ack()
 
+	toModel := bus.ModelHint{Tenant: tenant, Turn: model.NewTurnID()}
+	_, err = continuer.PublishModelHints(ctx, []bus.ModelHint{toModel})
+	must(t, err)
+	models := make(chan bus.ModelDelivery, 1)
+	inBackground(t, func(ctx context.Context) error {
+		return worker.ConsumeModelHints(ctx, bus.ConsumeOptions{Durable: "workers", Slots: bus.NewSlots(1)}, func(d bus.ModelDelivery) { models <- d })
+	})
+	receive(t, models, "the worker's model loop gets a hint").Ack()
+	must(t, worker.PublishChunks(ctx, bus.Chunks{Tenant: tenant, Turn: toModel.Turn, Fence: 1, Lines: []byte("{}\n"), Count: 1}))
+
 	must(t, worker.PublishHeartbeat(ctx, bus.Heartbeat{Worker: "w1", At: time.Now()}))
 	if beats, err := api.Heartbeats(ctx); err != nil || len(beats) != 1 {
 		t.Errorf("the api sees the heartbeats %v, %v", beats, err)
@@ -65,6 +75,9 @@ func TestEachUserOfNATSMayDoItsPartAndNoOther(t *testing.T) {
 		}
 		if acked, err := b.PublishRuns(briefly(t), []bus.RunHint{hint}); err == nil || len(acked) > 0 {
 			t.Errorf("%s may hint at runs", name)
+		}
+		if acked, err := b.PublishModelHints(briefly(t), []bus.ModelHint{toModel}); err == nil || len(acked) > 0 {
+			t.Errorf("%s may hint at the model loop", name)
 		}
 	}
 	if err := api.EnsureStreams(briefly(t)); err == nil {

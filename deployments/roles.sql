@@ -65,11 +65,15 @@ grant update (:run_columns) on calls to countersign_continuer;
 grant insert on audit_chain to countersign_continuer;
 grant update on audit_chainer to countersign_continuer;
 
--- The worker claims and finishes, and imports the tools of MCP servers. It
--- reads approvals and can change none.
+-- The worker claims and finishes, and imports the tools of MCP servers. Its
+-- model loop registers turns, as a chat backend does through the api: it asks,
+-- and can answer nothing.
 grant insert on attempts, continuations to countersign_worker;
 grant update on topics, turns, attempts, continuations to countersign_worker;
 grant update (:run_columns) on calls to countersign_worker;
+grant insert on topics, messages, turns, calls, approvals to countersign_worker;
+grant update on messages to countersign_worker;
+grant update (part) on calls to countersign_worker;
 grant insert on tool_definitions to countersign_worker;
 grant insert, update, delete on tools to countersign_worker;
 grant update on mcp_servers to countersign_worker;

@@ -114,6 +114,60 @@ func TestTheWorkersRoleIsEnoughForAllItDoes(t *testing.T) {
 	must(t, worker.ImportTools(ctx, wanted[0], []model.Tool{tool}))
 }
 
+// The model loop of a worker goes on from a turn: it opens the next one, commits
+// a call while the model still speaks, and ends it.
+func TestTheWorkersRoleIsEnoughForTheModelLoop(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	url := grantedDatabase(t)
+	api, worker := storeAs(t, url, "api"), storeAs(t, url, "worker")
+	must(t, api.EnsureTenant(ctx, tenant))
+	definition := model.ToolDefinition{
+		Name: "delete_file", Effect: model.EffectUnsafe, Executor: model.ExecutorWorker, MaxAttempts: 3,
+		Timeout: model.Duration(time.Second), HTTP: &model.HTTPTarget{Method: "POST", URL: "http://tool.example"},
+	}
+	_, err := api.PutTool(ctx, model.Tool{Tenant: tenant, Definition: definition}, "key:ops", "api")
+	must(t, err)
+	r := asking(t, definition)
+	r.Turn.Sink = model.Sink{Type: model.SinkModel, AcceptWithin: time.Minute, Ask: model.Ask{Model: "m", Tools: []string{"delete_file"}}}
+	call := approve(t, api, r)
+	must(t, worker.StopQueued(ctx, tenant, call.ID, "the tool is gone"))
+
+	due, err := worker.Unanswered(ctx, 0, 10)
+	must(t, err)
+	if len(due) != 1 {
+		t.Fatalf("the worker sees %d continuations, want 1", len(due))
+	}
+	asked, err := worker.Turn(ctx, tenant, due[0].Turn)
+	must(t, err)
+	if asked.Sink.Ask.Model != "m" || len(asked.Sink.Ask.Tools) != 1 {
+		t.Errorf("the turn asks %+v", asked.Sink)
+	}
+	live, err := worker.Register(ctx, store.Registration{Tenant: tenant, Topic: asked.Topic, Continues: asked.ID, Live: time.Minute,
+		WhileOpen: store.WhileOpenParallel, Content: digest("live"), Turn: model.Turn{Execution: model.ExecuteWhenDecided, Sink: asked.Sink}})
+	must(t, err)
+	w := store.Streamer{Turn: live.Turn.ID, Topic: asked.Topic, Fence: live.Turn.Live.Fence, Token: live.Turn.Live.Token}
+	begun, err := worker.BeginStream(ctx, tenant, w, time.Minute)
+	must(t, err)
+	w.Fence = begun.Fence
+	must(t, worker.RenewStream(ctx, tenant, w, time.Minute))
+	another := asking(t, definition).Calls[0]
+	another.Call.ToolCallID = "another"
+	_, err = worker.ExtendLive(ctx, tenant, store.Extension{Streamer: w, Parts: store.Parts{nil}, Calls: []store.NewCall{another},
+		Expiry: time.Hour, Lease: time.Minute})
+	must(t, err)
+	_, err = worker.Messages(ctx, tenant, asked.Topic, store.Range{})
+	must(t, err)
+	_, err = worker.Tools(ctx, tenant, "", 10)
+	must(t, err)
+	done, err := worker.FinishLive(ctx, tenant, store.Ending{Turn: w.Turn, Topic: w.Topic, Fence: w.Fence, Token: w.Token, Content: digest("end"),
+		Parts: store.Parts{[]byte(`{"type":"step-start"}`), nil}, Places: map[model.CallID]int{another.Call.ID: 1}, Expiry: time.Hour})
+	must(t, err)
+	if got := done.Turn.State(); got != model.TurnAwaitingApproval {
+		t.Errorf("the turn is %s", got)
+	}
+}
+
 // approve registers a turn that asks, and answers yes.
 func approve(t *testing.T, api *store.Store, r store.Registration) *model.Call {
 	t.Helper()
@@ -157,10 +211,10 @@ func TestNoRoleMayDoAnotherOnesPart(t *testing.T) {
 	for _, c := range []struct{ role, statement string }{
 		{"worker", "insert into decisions default values"},
 		{"continuer", "insert into decisions default values"},
-		{"worker", "insert into approvals default values"},
 		{"worker", "update approvals set state = state"},
 		{"worker", "select from approvals for no key update"},
-		{"worker", "insert into calls default values"},
+		{"worker", "delete from approvals"},
+		{"worker", "delete from calls"},
 		{"worker", "update calls set resolution = 'closed'"},
 		{"continuer", "update calls set resolution = 'closed'"},
 		{"worker", "update calls set input = input"},

@@ -46,7 +46,8 @@ var ours = map[string][]string{
 	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/strictjson",
 		"pkg/failpoint", "pkg/approval", "pkg/intake", "pkg/toolschema", "pkg/uimessage", "pkg/uistream", "pkg/egress", "internal/visible", "services/api"},
 	"services/continuer": {"pkg/failpoint", "pkg/model", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "services/continuer"},
-	"services/worker":    {"pkg/failpoint", "pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "internal/bugs", "services/worker"},
+	"services/worker": {"pkg/failpoint", "pkg/model", "pkg/policy", "pkg/store", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/egress", "pkg/approval", "pkg/intake",
+		"pkg/strictjson", "pkg/uimessage", "pkg/uistream", "internal/bugs", "services/worker"},
 
 	"examples": {"pkg/client", "examples"},
 
@@ -75,6 +76,7 @@ var homes = map[string][]string{
 	"github.com/go-json-experiment/":                   {"pkg/strictjson"},
 	"github.com/gowebpki/jcs":                          {"pkg/uistream"},
 	"github.com/modelcontextprotocol/go-sdk/":          {"services/worker/mcp", "examples/workspace"},
+	"github.com/openai/":                               {"services/worker/model"},
 	"github.com/standard-webhooks/":                    {"services/continuer/sink", "examples/chat"},
 	"code.dny.dev/ssrf":                                {"pkg/egress"},
 	"github.com/danielgtaylor/huma/":                   {"services/api/httpapi"},

@@ -39,7 +39,8 @@ func (r TurnRequest) content() []byte {
 	c := newContent("turn-v1")
 	c.texts(r.RequestedBy, r.Execution, r.Executor, r.ExpiresIn, strconv.FormatBool(r.Live), r.Lease)
 	if s := r.Sink; s != nil {
-		c.texts("sink", s.Type, s.URL, s.Name, s.AcceptWithin)
+		c.texts("sink", s.Type, s.URL, s.Name, s.AcceptWithin, s.Model, s.System)
+		c.texts(s.Tools...)
 	}
 	if h := r.Hold; h != nil {
 		c.texts("hold", h.Lease, h.OnLapse)

@@ -34,7 +34,9 @@ func (j judge) call(t *toolCall, place int) store.NewCall {
 		ID: model.NewCallID(), Part: place, ToolCallID: t.id, Tool: j.tool(t.tool, tool, known), State: model.CallInputAvailable,
 	}
 	c.Digest = model.Digest(j.tenant, c.ID, c.Tool.Name, c.Tool.Definition, t.input)
-	if !known && c.Tool.Executor == model.ExecutorWorker {
+	if t.refused != "" {
+		refuse(&c, t.refused)
+	} else if !known && c.Tool.Executor == model.ExecutorWorker {
 		refuse(&c, "No tool of this name is known. It did not run.")
 	} else if violations, unchecked := j.check(tool, t.input); len(violations) > 0 {
 		refuse(&c, "The input does not fit the tool's schema: "+describe(violations)+". The tool did not run.")

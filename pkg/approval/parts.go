@@ -48,16 +48,19 @@ type toolCall struct {
 	dynamic bool
 	input   strictjson.Raw
 	extra   strictjson.Raw
+	refused string // not "": the model's side says why the call cannot run
 }
 
 // readParts reads a turn's parts and finds what is wrong with them. The first
-// one it returns is always a step-start.
-func readParts(f *faults, raws []strictjson.Raw) []part {
+// one it returns is always a step-start. Of parts that a stream made, one that
+// is over is a call whose input did not parse: no stream brings the output of
+// a call.
+func readParts(f *faults, raws []strictjson.Raw, streamed bool) []part {
 	if len(raws) > MaxParts {
 		f.add("/parts", "must not be more than %d", MaxParts)
 		return nil
 	}
-	r := reader{faults: f, ids: map[string]bool{}}
+	r := reader{faults: f, ids: map[string]bool{}, streamed: streamed}
 	out := []part{{raw: strictjson.Raw(stepStart), kind: "step-start"}}
 	for i, raw := range raws {
 		if raw == nil { // the place of a call whose input is still streaming
@@ -86,9 +89,10 @@ func readParts(f *faults, raws []strictjson.Raw) []part {
 
 type reader struct {
 	*faults
-	ids   map[string]bool
-	calls int
-	tools bool // a tool part that is not the provider's stands before
+	ids      map[string]bool
+	calls    int
+	tools    bool // a tool part that is not the provider's stands before
+	streamed bool
 }
 
 func (r *reader) part(pointer string, raw strictjson.Raw) (part, bool) {
@@ -129,6 +133,10 @@ func (r *reader) tool(m members, name string, dynamic bool) *toolCall {
 	provider := m.flag("providerExecuted")
 	r.tools = r.tools || !provider
 	state := m.text("state", true)
+	if r.streamed && !provider && state == string(model.CallOutputError) {
+		r.calls++
+		return &toolCall{pointer: m.pointer, id: id, tool: name, dynamic: dynamic, input: r.input(m), extra: extra, refused: m.text("errorText", true)}
+	}
 	if provider || state == string(model.CallOutputAvailable) || state == string(model.CallOutputError) {
 		r.history(m, state)
 		return nil
@@ -138,7 +146,7 @@ func (r *reader) tool(m members, name string, dynamic bool) *toolCall {
 		return nil
 	}
 	r.calls++
-	return &toolCall{m.pointer, id, name, dynamic, r.input(m), extra}
+	return &toolCall{pointer: m.pointer, id: id, tool: name, dynamic: dynamic, input: r.input(m), extra: extra}
 }
 
 func (r *reader) input(m members) strictjson.Raw {

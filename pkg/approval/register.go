@@ -25,7 +25,7 @@ type Registered struct {
 func (s *Service) Register(ctx context.Context, from Origin, topic model.TopicID, req TurnRequest) (Registered, error) {
 	f := &faults{}
 	r := s.registration(f, from, topic, req)
-	parts := readParts(f, req.Parts)
+	parts := readParts(f, req.Parts, false)
 	if err := f.err(); err != nil {
 		return Registered{}, err
 	}
@@ -195,7 +195,7 @@ func toolNames(parts []part) []string {
 // [store.Store.FinishLive].
 func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, turn model.TurnID, req FinishRequest) (Registered, error) {
 	f := &faults{}
-	parts := readParts(f, req.Parts)
+	parts := readParts(f, req.Parts, req.streamed)
 	executor, expiry := f.executor(req.Executor), f.expiry(req.ExpiresIn, s.expiry)
 	e := store.Ending{
 		Turn: turn, Topic: topic, Fence: req.Fence, Token: req.Token, Content: req.content(), Expiry: expiry, Aborted: req.aborted,

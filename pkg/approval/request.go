@@ -25,6 +25,10 @@ type SinkRequest struct {
 	URL          string `json:"url,omitzero" doc:"Of a webhook."`
 	Name         string `json:"name,omitzero" doc:"Of a JetStream sink."`
 	AcceptWithin string `json:"acceptWithin,omitzero" doc:"10m by default."`
+
+	Model  string   `json:"model,omitzero" maxLength:"256" doc:"Of the model loop, as are system and tools: the model's name; the worker's own by default."`
+	System string   `json:"system,omitzero" maxLength:"32768" doc:"The system prompt; the worker's own by default."`
+	Tools  []string `json:"tools,omitzero" maxItems:"128" doc:"The tools that the model may call; all by default."`
 }
 
 // HoldRequest marks a live caller that waits for the answers.
@@ -42,7 +46,8 @@ type FinishRequest struct {
 	Executor  string           `json:"executor,omitzero" enum:"worker,caller"`
 	ExpiresIn string           `json:"expiresIn,omitzero"`
 
-	aborted bool // the error is that its own side gave up
+	aborted  bool // the error is that its own side gave up
+	streamed bool // the parts are those of a stream
 }
 
 // MessagesRequest appends messages of the user or the system.

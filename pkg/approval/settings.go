@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/countersign/countersign/pkg/egress"
@@ -101,10 +102,10 @@ func ReadSink(pointer string, s *SinkRequest) (model.Sink, *Invalid) {
 		f.target(pointer+"/url", s.URL)
 	case model.SinkJetStream:
 		f.check(pointer+"/name", model.CheckID(s.Name))
-	case "model":
-		f.add(pointer+"/type", "the built-in model loop is not available in this version; use webhook, jetstream or none")
+	case model.SinkModel:
+		out.Ask = f.ask(pointer, s)
 	default:
-		checkWord(f, pointer+"/type", s.Type, "none", "webhook", "jetstream")
+		checkWord(f, pointer+"/type", s.Type, "none", "webhook", "jetstream", "model")
 	}
 	if s.URL != "" && out.Type != model.SinkWebhook {
 		f.add(pointer+"/url", "belongs to a webhook alone")
@@ -112,10 +113,46 @@ func ReadSink(pointer string, s *SinkRequest) (model.Sink, *Invalid) {
 	if s.Name != "" && out.Type != model.SinkJetStream {
 		f.add(pointer+"/name", "belongs to a JetStream sink alone")
 	}
+	if out.Type != model.SinkModel && (s.Model != "" || s.System != "" || s.Tools != nil) {
+		f.add(pointer, "has model, system or tools, which belong to a model sink alone")
+	}
 	if len(f.list) > 0 {
 		return out, &Invalid{f.list}
 	}
 	return out, nil
+}
+
+// The bounds of what a turn may say about the model loop; texts in bytes.
+const (
+	maxModelName    = 256
+	maxSystemPrompt = 32 << 10
+	maxModelTools   = 128
+)
+
+// ask reads how the model loop is to ask.
+func (f *faults) ask(pointer string, s *SinkRequest) model.Ask {
+	f.check(pointer+"/model", model.CheckText(s.Model))
+	f.check(pointer+"/system", model.CheckProse(s.System))
+	switch {
+	case len(s.Model) > maxModelName:
+		f.add(pointer+"/model", "must not be longer than %d bytes", maxModelName)
+	case len(s.System) > maxSystemPrompt:
+		f.add(pointer+"/system", "must not be longer than %d bytes", maxSystemPrompt)
+	case s.Tools != nil && (len(s.Tools) == 0 || len(s.Tools) > maxModelTools):
+		f.add(pointer+"/tools", "must name 1 to %d tools, or be left out for all", maxModelTools)
+	}
+	for i, name := range s.Tools {
+		f.check(fmt.Sprintf("%s/tools/%d", pointer, i), model.CheckID(name))
+	}
+	return model.Ask{Model: s.Model, System: s.System, Tools: s.Tools}
+}
+
+// RequestOf asks for a sink that a turn has.
+func RequestOf(s model.Sink) *SinkRequest {
+	return &SinkRequest{
+		Type: string(s.Type), URL: s.URL, Name: s.Name, AcceptWithin: s.AcceptWithin.String(),
+		Model: s.Ask.Model, System: s.Ask.System, Tools: s.Ask.Tools,
+	}
 }
 
 // maxURL bounds a URL, in bytes.

@@ -66,7 +66,7 @@ func (s *Service) Stream(ctx context.Context, from Origin, topic model.TopicID, 
 // shown before. Errors: [Invalid], and those of [store.Store.ExtendLive].
 func (st *Stream) Commit(ctx context.Context, raws []strictjson.Raw) ([]strictjson.Raw, error) {
 	f := &faults{}
-	parts := readParts(f, raws)
+	parts := readParts(f, raws, true)
 	if err := f.err(); err != nil {
 		return nil, err
 	}
@@ -109,7 +109,7 @@ func alone(c *model.Call) *model.Call {
 // Finish ends the stream with all of its parts. The same end again is the same
 // end. Errors: as [Stream.Commit].
 func (st *Stream) Finish(ctx context.Context, parts []strictjson.Raw) error {
-	return st.end(ctx, FinishRequest{Parts: parts})
+	return st.end(ctx, FinishRequest{Parts: parts, streamed: true})
 }
 
 // Fail ends the turn with an error.
@@ -136,6 +136,18 @@ func (st *Stream) end(ctx context.Context, req FinishRequest) error {
 	_, err := st.service.Finish(ctx, st.from, st.Writer.Topic, st.Writer.Turn, req)
 	return err
 }
+
+// Committed tells whether a call of the turn is committed.
+func (st *Stream) Committed() bool { return len(st.turn.Calls) > 0 }
+
+// Leave lets go of the turn as it was committed: it is closed at the next
+// sweep as one whose writer is gone. Errors: as [Stream.Renew].
+func (st *Stream) Leave(ctx context.Context) error {
+	return st.service.store.RenewStream(ctx, st.Tenant, st.Writer, 0)
+}
+
+// GiveUp ends the turn without an answer.
+func (st *Stream) GiveUp(ctx context.Context, text string) error { return st.Fail(ctx, text) }
 
 // Renew moves the turn's lease on. Errors: [store.Store.RenewStream]: the turn
 // is not this stream's any more.

@@ -23,6 +23,7 @@
 //
 //	countersign.invalidated.<tenant>.<topic>      core NATS   signal: look at this topic
 //	countersign.runs.<tenant>                     RUNS        run hint: this call is queued
+//	countersign.model.<tenant>                    MODEL       model hint: this turn is to be gone on from
 //	countersign.continuations.<tenant>.<sink>     CONTINUATIONS  what a JetStream sink receives
 //	countersign.heartbeats.<worker>               HEARTBEATS  the last known state of a worker
 //	countersign.chunks.<tenant>.<turn>            CHUNKS      what a live turn says while it streams

@@ -16,6 +16,7 @@ import (
 // The streams.
 const (
 	RunsStream          = "RUNS"
+	ModelStream         = "MODEL"
 	ContinuationsStream = "CONTINUATIONS"
 	HeartbeatsStream    = "HEARTBEATS"
 	ChunksStream        = "CHUNKS"
@@ -26,6 +27,8 @@ const (
 // RUNS: a hint that is older than an hour is worthless, since the sweep has
 // published newer ones; ids are refused for just as long as they are stored,
 // so a restart of the server forgets none.
+//
+// MODEL: as RUNS, of continuations that the model loop answers.
 //
 // CONTINUATIONS: a backend that was away for a day still finds what it missed
 // (after that the continuation has failed and waits for a redrive). Ids are
@@ -47,6 +50,13 @@ func (b *Bus) streamConfigs() []jetstream.StreamConfig {
 			Name:        RunsStream,
 			Description: "Run hints: ids of calls that are queued. May be purged or deleted at any time; refilled from rows.",
 			Subjects:    []string{runPrefix + "*"},
+			MaxAge:      time.Hour, Duplicates: time.Hour, MaxMsgs: 2_000_000, MaxMsgSize: 4 << 10,
+			Storage: jetstream.FileStorage,
+		},
+		{
+			Name:        ModelStream,
+			Description: "Model hints: ids of turns that the model loop is to go on from. May be purged or deleted at any time; refilled from rows.",
+			Subjects:    []string{modelPrefix + "*"},
 			MaxAge:      time.Hour, Duplicates: time.Hour, MaxMsgs: 2_000_000, MaxMsgSize: 4 << 10,
 			Storage: jetstream.FileStorage,
 		},

@@ -11,6 +11,7 @@ import (
 const (
 	signalPrefix       = "countersign.invalidated."
 	runPrefix          = "countersign.runs."
+	modelPrefix        = "countersign.model."
 	continuationPrefix = "countersign.continuations."
 	heartbeatPrefix    = "countersign.heartbeats."
 	chunkPrefix        = "countersign.chunks."
@@ -25,6 +26,9 @@ func SignalSubject(tenant model.TenantID, topic model.TopicID) string {
 // subject per tenant and not per call: the server keeps an index of subjects
 // in memory, and nobody listens for a single call.
 func RunSubject(tenant model.TenantID) string { return runPrefix + EncodeToken(string(tenant)) }
+
+// ModelSubject is where the model hints of one tenant are published.
+func ModelSubject(tenant model.TenantID) string { return modelPrefix + EncodeToken(string(tenant)) }
 
 // ContinuationSubject is where a JetStream sink of that name receives.
 func ContinuationSubject(tenant model.TenantID, sink string) string {

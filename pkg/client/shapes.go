@@ -66,6 +66,11 @@ type Sink struct {
 	URL          string `json:"url,omitzero"`
 	Name         string `json:"name,omitzero"`
 	AcceptWithin string `json:"acceptWithin,omitzero"` // "10m"
+
+	// Of the model loop; what is left out, the worker's settings say.
+	Model  string   `json:"model,omitzero"`
+	System string   `json:"system,omitzero"`
+	Tools  []string `json:"tools,omitzero"`
 }
 
 // Approval is the question put to people about one call: the card.

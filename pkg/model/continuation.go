@@ -30,11 +30,13 @@ type Continuation struct {
 // SinkType is where a continuation goes.
 type SinkType string
 
-// The sinks. None means that the backend polls.
+// The sinks. None means that the backend polls; model is the built-in model
+// loop, which a worker runs.
 const (
 	SinkNone      SinkType = "none"
 	SinkWebhook   SinkType = "webhook"
 	SinkJetStream SinkType = "jetstream"
+	SinkModel     SinkType = "model"
 )
 
 // DefaultAcceptWithin is how long a delivered continuation may stay
@@ -47,4 +49,14 @@ type Sink struct {
 	URL          string // of a webhook
 	Name         string // of a JetStream sink
 	AcceptWithin time.Duration
+	Ask          Ask // of the model loop
+}
+
+// Ask is what a turn says about how the model loop goes on from it, and what
+// every turn that the loop makes hands on. What is not said, the worker's
+// settings say.
+type Ask struct {
+	Model  string   `json:"model,omitempty"`  // as the provider names it
+	System string   `json:"system,omitempty"` // the system prompt
+	Tools  []string `json:"tools,omitempty"`  // of the registry, those that the model may call; none named: all
 }

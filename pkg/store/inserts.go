@@ -195,7 +195,7 @@ func (n *callColumnsNew) add(t *model.Turn, c *model.Call, from *NewCall) {
 	n.errors, n.allowedBy = append(n.errors, c.ErrorText), append(n.allowedBy, c.AllowedBy)
 	n.inputs, n.digests = append(n.inputs, from.Input), append(n.digests, c.Digest)
 	n.runs, n.queued = append(n.runs, string(c.Run)), append(n.queued, nullable(c.QueuedAt))
-	n.polled = append(n.polled, c.Tool.Executor == model.ExecutorCaller && t.Sink.Type == model.SinkNone)
+	n.polled = append(n.polled, c.Tool.Executor == model.ExecutorCaller && (t.Sink.Type == model.SinkNone || t.Sink.Type == model.SinkModel))
 }
 
 func (n *approvalColumnsNew) add(t *model.Turn, c *model.Call) {

@@ -167,13 +167,19 @@ func sinkOf(kind model.SinkType, target string, acceptMS int64) model.Sink {
 		s.URL = target
 	case model.SinkJetStream:
 		s.Name = target
+	case model.SinkModel:
+		_ = json.Unmarshal([]byte(target), &s.Ask) // what sinkTarget wrote
 	}
 	return s
 }
 
 func sinkTarget(s model.Sink) string {
-	if s.Type == model.SinkWebhook {
+	switch s.Type {
+	case model.SinkWebhook:
 		return s.URL
+	case model.SinkModel:
+		ask, _ := json.Marshal(s.Ask)
+		return string(ask)
 	}
 	return s.Name
 }

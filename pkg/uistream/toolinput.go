@@ -10,8 +10,9 @@ import (
 const MaxInput = 256 << 10
 
 // input follows a call from its first characters to its complete input. It
-// reports whether the chunk completed a call that is to be decided about:
-// what the provider runs itself, and input that did not parse, is history.
+// reports whether the chunk completed a call that is to be committed; what the
+// provider runs itself is history. Input that did not parse makes a call, too,
+// one that is settled at once, so that the model is told of it.
 func (s *Step) input(c Chunk) (call bool, err error) {
 	p := s.tools[c.ToolCallID]
 	if p == nil && c.Type == ToolInputDelta {
@@ -36,6 +37,7 @@ func (s *Step) input(c Chunk) (call bool, err error) {
 	case ToolInputError:
 		p.complete(c, outputError)
 		p.ErrorText, p.Input = c.ErrorText, c.Input
+		return !p.ProviderExecuted, nil
 	}
 	return false, nil
 }

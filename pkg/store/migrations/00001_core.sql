@@ -13,7 +13,7 @@ create domain turn_state as text check (value in ('aborted', 'error', 'streaming
                                                   'needs-attention', 'continuing', 'done'));
 create domain execution as text check (value in ('when-decided', 'eager'));
 create domain lapse_answer as text check (value in ('deny', 'park'));
-create domain sink_type as text check (value in ('none', 'webhook', 'jetstream'));
+create domain sink_type as text check (value in ('none', 'webhook', 'jetstream', 'model'));
 create domain message_role as text check (value in ('system', 'user', 'assistant'));
 create domain call_state as text check (value in ('input-streaming', 'input-available', 'approval-requested', 'approval-responded',
                                                   'output-available', 'output-error', 'output-denied'));
@@ -149,7 +149,7 @@ create table turns (
     execution       execution not null,
     requested_by    text not null default '',
     sink_type       sink_type not null,
-    sink_target     text not null default '',      -- the URL, or the name
+    sink_target     text not null default '',      -- the URL, the name, or how the model is asked
     accept_within_ms bigint not null,
     hold_lease_ms   bigint,
     hold_until      timestamptz,

@@ -33,6 +33,9 @@ type Sink struct {
 	URL          string         `json:"url,omitzero" doc:"Of a webhook."`
 	Name         string         `json:"name,omitzero" doc:"Of a JetStream sink."`
 	AcceptWithin model.Duration `json:"acceptWithin,omitzero" doc:"How long a delivered continuation may stay unaccepted before it is delivered again; 10m by default."`
+	Model        string         `json:"model,omitzero" doc:"Of the model loop, as are system and tools."`
+	System       string         `json:"system,omitzero"`
+	Tools        []string       `json:"tools,omitzero"`
 }
 
 // NewContinuation shows a continuation.
@@ -50,5 +53,5 @@ func NewContinuation(c store.ContinuationView, notes []model.Note) Continuation 
 
 // NewSink shows a sink.
 func NewSink(s model.Sink) Sink {
-	return Sink{string(s.Type), s.URL, s.Name, model.Duration(s.AcceptWithin)}
+	return Sink{string(s.Type), s.URL, s.Name, model.Duration(s.AcceptWithin), s.Ask.Model, s.Ask.System, s.Ask.Tools}
 }

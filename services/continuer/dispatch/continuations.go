@@ -18,14 +18,19 @@ import (
 // not acceptance: one that nobody accepts within its time is due again.
 func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueContinuation) {
 	var messages []bus.ContinuationMessage
+	var toModel []store.DueContinuation
 	byID, steps := map[string]store.DueContinuation{}, underWay{}
 	for _, c := range due {
 		id := deliveryID(c)
 		if !d.marks.begin(id) {
 			continue
 		}
-		if c.Sink.Type == model.SinkWebhook {
+		switch c.Sink.Type {
+		case model.SinkWebhook:
 			d.continueByWebhook(ctx, c)
+			continue
+		case model.SinkModel:
+			toModel = append(toModel, c)
 			continue
 		}
 		byID[id] = c
@@ -33,6 +38,7 @@ func (d *Dispatcher) dispatchContinuations(ctx context.Context, due []store.DueC
 		m.Traceparent, steps[id] = d.carryOn(ctx, c)
 		messages = append(messages, m)
 	}
+	d.hintAtModel(ctx, toModel)
 	if len(messages) == 0 {
 		return
 	}

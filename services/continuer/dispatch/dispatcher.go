@@ -28,6 +28,7 @@ type Store interface {
 // Bus is where hints and JetStream sinks are.
 type Bus interface {
 	PublishRuns(ctx context.Context, hints []bus.RunHint) ([]bus.RunHint, error)
+	PublishModelHints(ctx context.Context, hints []bus.ModelHint) ([]bus.ModelHint, error)
 	PublishContinuations(ctx context.Context, messages []bus.ContinuationMessage) ([]bus.ContinuationMessage, error)
 }
 

@@ -31,7 +31,9 @@ type Config struct {
 	Slots        int           `name:"slots" env:"COUNTERSIGN_WORKER_SLOTS" default:"64" help:"Calls that run at once."`
 	Lease        time.Duration `name:"lease" env:"COUNTERSIGN_WORKER_LEASE" default:"60s" help:"How long a claimed call is this worker's without being renewed. Renewed four times as often."`
 	Poll         time.Duration `name:"poll" env:"COUNTERSIGN_WORKER_POLL" default:"3s" help:"How often free slots look for queued calls themselves, which is what runs with NATS off."`
-	AllowTargets []string      `name:"allow-targets" env:"COUNTERSIGN_ALLOW_TARGETS" placeholder:"CIDR|HOST" help:"Private and loopback addresses that tools may be at; none by default."`
+	AllowTargets []string      `name:"allow-targets" env:"COUNTERSIGN_ALLOW_TARGETS" placeholder:"CIDR|HOST" help:"Private and loopback addresses that tools and the model may be at; none by default."`
+
+	Model ModelConfig `embed:"" prefix:"model-"`
 }
 
 // Command parses the configuration and runs the service until ctx ends.
@@ -75,7 +77,11 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	worker := pipeline.New(s, b, tools, pipeline.Options{
 		Name: name(), Version: daemon.Version(), Slots: cfg.Slots, Lease: cfg.Lease, Poll: cfg.Poll,
 	}, log, telemetry.Tracer, telemetry.Meter)
-	defer breakOffBefore(ctx, cfg.Grace, worker.Kill)()
+	loop, err := newLoop(cfg.Model, s, b, out, log, telemetry)
+	if err != nil {
+		return err
+	}
+	defer breakOffBefore(ctx, cfg.Grace, func() { worker.Kill(); loop.kill() })()
 
 	listener, err := daemon.Listen(cfg.Listen, "--listen or COUNTERSIGN_WORKER_LISTEN")
 	if err != nil {
@@ -92,6 +98,7 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		daemon.Part{Name: "streams", Run: b.Run},
 		daemon.Part{Name: "imports", Run: importer.Run},
 		daemon.Part{Name: "pipeline", Run: worker.Run},
+		daemon.Part{Name: "model", Run: loop.run},
 	)
 }
 
