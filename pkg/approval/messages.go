@@ -15,13 +15,37 @@ const MaxMessages = 100
 // AppendMessages appends messages of people or the system. Errors: [Invalid],
 // and those of [store.Store.AppendMessages].
 func (s *Service) AppendMessages(ctx context.Context, from Origin, topic model.TopicID, req MessagesRequest) (store.Appended, error) {
+	return s.append(ctx, from, topic, req, false)
+}
+
+// EditMessage puts a person's message in the place of the one of its id, if
+// there is one: what came after that is dropped. Errors: as
+// [Service.AppendMessages].
+func (s *Service) EditMessage(ctx context.Context, from Origin, topic model.TopicID, req MessagesRequest) (store.Appended, error) {
+	return s.append(ctx, from, topic, req, true)
+}
+
+// ReplyAgain drops a message of the model, with what came after it, and asks
+// once more for the reply to the person's message before; or for the one to a
+// message of a person, behind which everything is dropped. Errors: [Invalid],
+// and those of [store.Store.AppendMessages].
+func (s *Service) ReplyAgain(ctx context.Context, from Origin, topic model.TopicID, message model.MessageID, whileOpen string) (store.Appended, error) {
+	f := &faults{}
+	a := store.Appending{Topic: topic, Again: message, WhileOpen: f.whileOpen(whileOpen), Reply: f.asked(nil, from), Actor: from.Actor(), Channel: from.Channel}
+	if err := f.err(); err != nil {
+		return store.Appended{}, err
+	}
+	return s.store.AppendMessages(ctx, from.By.Tenant, a)
+}
+
+func (s *Service) append(ctx context.Context, from Origin, topic model.TopicID, req MessagesRequest, edit bool) (store.Appended, error) {
 	f := &faults{}
 	while := f.whileOpen(req.WhileOpen)
 	if n := len(req.Messages); n == 0 || n > MaxMessages {
 		f.add("/messages", "must have 1 to %d items", MaxMessages)
 		return store.Appended{}, f.err()
 	}
-	out := store.Appending{Topic: topic, WhileOpen: while, Actor: from.Actor(), Channel: from.Channel,
+	out := store.Appending{Topic: topic, WhileOpen: while, Edit: edit, Actor: from.Actor(), Channel: from.Channel,
 		Messages: make([]store.NewMessage, len(req.Messages))}
 	seen := map[model.MessageID]bool{}
 	for i, raw := range req.Messages {
@@ -47,9 +71,14 @@ func (f *faults) reply(req MessagesRequest, from Origin, out *store.Appending) {
 	case req.Reply && out.Messages[len(out.Messages)-1].Role == "system":
 		f.add("/reply", "answers a message of a user, and the last one is of the system")
 	case req.Reply:
-		out.Reply = &model.Turn{Execution: model.ExecuteWhenDecided, RequestedBy: from.By.Subject, Sink: f.sink(req.Sink, from.By),
-			Traceparent: from.Traceparent}
+		out.Reply = f.asked(req.Sink, from)
 	}
+}
+
+// asked is the turn that asks for a reply, as far as a request says it.
+func (f *faults) asked(sink *SinkRequest, from Origin) *model.Turn {
+	return &model.Turn{Execution: model.ExecuteWhenDecided, RequestedBy: from.By.Subject, Sink: f.sink(sink, from.By),
+		Traceparent: from.Traceparent}
 }
 
 // message reads a UIMessage of a user or the system.

@@ -20,9 +20,10 @@ const FromNow int64 = -1
 // the server sends every 15 seconds.
 const silence = 45 * time.Second
 
-// Event is a change of a topic: one of Message and Status is set.
+// Event is a change of a topic: one of Message, Dropped and Status is set.
 type Event struct {
 	Message *Message // a changed message, whole
+	Dropped string   // the id of a message that is no part of the conversation any more
 	Status  *Topic   // follows the messages of its version
 	Version int64    // with Status: everything up to it has been told
 }
@@ -95,6 +96,10 @@ func (s *stream) give(got frame) error {
 	case "message":
 		event.Message = new(Message)
 		err = json.Unmarshal(got.data, event.Message)
+	case "dropped":
+		var dropped struct{ ID string }
+		err = json.Unmarshal(got.data, &dropped)
+		event.Dropped = dropped.ID
 	case "status":
 		event.Status = new(Topic)
 		err = json.Unmarshal(got.data, event.Status)

@@ -55,13 +55,20 @@ func (t *Turn) audit(r AuditRecord) {
 // AuditRegistration records who registered the turn and what the policies
 // said about each call of it.
 func (t *Turn) AuditRegistration(actor, channel string, now time.Time) {
-	switch {
-	case t.Reply:
-		t.audit(AuditRecord{At: now, Actor: actor, Action: "reply.requested", Channel: channel})
-	case len(t.Calls) == 0:
+	if len(t.Calls) == 0 {
 		t.audit(AuditRecord{At: now, Actor: actor, Action: "turn.registered", Channel: channel})
 	}
 	t.AuditCalls(actor, channel, t.Calls, now)
+}
+
+// AuditReply records who asked for a reply; dropped names the message from
+// which on the conversation was begun anew, or "".
+func (t *Turn) AuditReply(actor, channel string, dropped MessageID, now time.Time) {
+	r := AuditRecord{At: now, Actor: actor, Action: "reply.requested", Channel: channel}
+	if dropped != "" {
+		r.Detail = "anew from the message " + string(dropped)
+	}
+	t.audit(r)
 }
 
 // AuditCalls records what the policies said about calls that were just made.

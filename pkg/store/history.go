@@ -42,6 +42,7 @@ type MessageCall struct {
 type History struct {
 	Version  int64
 	Messages []Message
+	Dropped  []model.MessageID // with ChangedAfter: those that are no part of the topic any more since then
 }
 
 // Range selects messages of a topic: those that changed after a version, or
@@ -62,6 +63,9 @@ func (s *Store) Messages(ctx context.Context, tenant model.TenantID, topic model
 	b.Queue(`begin isolation level repeatable read read only`)
 	b.Queue(`select version from topics where tenant_id = $1 and topic_id = $2`, tenant, string(topic)).Query(h.scanVersion)
 	b.Queue(selectMessages, args...).Query(h.scanMessages)
+	if r.ChangedAfter > 0 {
+		b.Queue(selectDropped, tenant, string(topic), r.ChangedAfter, r.After).Query(h.scanDropped)
+	}
 	b.Queue(selectTurnsOfMessages, args...).Query(h.scanTurns)
 	b.Queue(selectCallsOfMessages, args...).Query(h.scanCalls)
 	b.Queue(selectApprovalsOfMessages, args...).Query(h.scanApprovals)
@@ -79,7 +83,7 @@ func (s *Store) Messages(ctx context.Context, tenant model.TenantID, topic model
 const messagesInRange = `
 	select m.message_id
 	  from messages m
-	 where m.tenant_id = $1 and m.topic_id = $2 and m.position > $5 and ($4 = '' or m.message_id = $4)
+	 where m.tenant_id = $1 and m.topic_id = $2 and m.position > $5 and not m.dropped and ($4 = '' or m.message_id = $4)
 	   and ($3::bigint = 0 or m.version > $3::bigint or m.message_id in (
 	          select message_id from turns where tenant_id = $1 and topic_id = $2 and version > $3::bigint))
 	 order by m.position
@@ -90,6 +94,12 @@ const selectMessages = `
 	  from messages m
 	 where m.tenant_id = $1 and m.topic_id = $2 and m.message_id = any(array(` + messagesInRange + `))
 	 order by m.position`
+
+const selectDropped = `
+	select message_id
+	  from messages
+	 where tenant_id = $1 and topic_id = $2 and dropped and version > $3 and position > $4
+	 order by position`
 
 const selectTurnsOfMessages = `
 	select ` + turnColumns + `, parts, version,
@@ -117,6 +127,7 @@ type historian struct {
 	*unit
 	version  int64
 	messages []Message
+	dropped  []model.MessageID
 	turnsOf  map[model.MessageID][]MessageTurn
 	versions map[model.MessageID]int64
 	callsOf  map[model.TurnID][]MessageCall
@@ -140,6 +151,11 @@ func (h *historian) scanMessages(rows pgx.Rows) error {
 		h.messages = append(h.messages, m)
 	}
 	return rows.Err()
+}
+
+func (h *historian) scanDropped(rows pgx.Rows) (err error) {
+	h.dropped, err = pgx.CollectRows(rows, pgx.RowTo[model.MessageID])
+	return err
 }
 
 func (h *historian) scanTurns(rows pgx.Rows) error {
@@ -202,7 +218,7 @@ func (h *historian) assemble() History {
 			}
 		}
 	}
-	return History{h.version, h.messages}
+	return History{h.version, h.messages, h.dropped}
 }
 
 func nullableInt(n int) *int {

@@ -26,6 +26,13 @@ type Appending struct {
 	Reply     *model.Turn // asks for a reply to the last message; Execution, RequestedBy, Sink and Traceparent are taken over
 	Actor     string
 	Channel   string
+
+	// Edit: the one message takes the place of the one of its id, if there is
+	// one, and what came after that is dropped. Again: no messages are
+	// appended; this message, if it is the model's, and what came after it is
+	// dropped, and the person's message before it is replied to once more.
+	Edit  bool
+	Again model.MessageID
 }
 
 // Appended is what appending messages came to.
@@ -40,7 +47,8 @@ type Appended struct {
 // and asks for a reply to the last of them, whose continuation is ready with
 // the same commit. Appending the same message again is nothing new, and so is
 // asking again for a reply to it. Errors: [model.ErrMessageConflict] for an id
-// that has other content, [model.ErrTurnOpen].
+// that has other content, or was dropped; [model.ErrTurnOpen];
+// [model.ErrNotFound] for an Again that names nothing of the conversation.
 func (s *Store) AppendMessages(ctx context.Context, tenant model.TenantID, appending Appending) (Appended, error) {
 	var out Appended
 	var refused error
@@ -61,7 +69,7 @@ func (s *Store) AppendMessages(ctx context.Context, tenant model.TenantID, appen
 		if _, err := a.dirty(); err != nil {
 			return err
 		}
-		if err := t.commit(ctx, a.saveChanged); err != nil {
+		if err := t.commit(ctx, a.write); err != nil {
 			return err
 		}
 		out.Topic = *a.topics[a.Topic]
@@ -80,14 +88,21 @@ type appender struct {
 	Appending
 	reply    model.TurnID // of the turn that asks, if one has to
 	existing map[model.MessageID]appendedMessage
+	anew     *anew // what Again comes to; nil where it names nothing
+
+	edited  *NewMessage     // replaces the one of its id
+	dropped model.MessageID // what is dropped begins with it; "" is nothing
+	from    int64           // its position
 }
 
 // appendedMessage is a message of the topic that an appending names.
 type appendedMessage struct {
-	content []byte
-	last    bool         // no message came after it
-	asked   model.TurnID // the turn that asked last for a reply to it, or ""
-	steps   int          // the next turn's place
+	content  []byte
+	position int64
+	dropped  bool
+	asked    model.TurnID    // the turn that asked last for a reply to it, or ""
+	steps    int             // the next turn's place
+	after    model.MessageID // the first message after it that is not dropped, or ""
 }
 
 func (a *appender) read(b *pgx.Batch) {
@@ -99,35 +114,54 @@ func (a *appender) read(b *pgx.Batch) {
 	b.Queue(insertTopics, a.tenant, topics)
 	a.load(b, openTurnsOfTopic, string(a.Topic))
 	b.Queue(selectTopicsLocked, a.tenant, topics).Query(a.scanTopics)
-	b.Queue(selectAppended, a.tenant, string(a.Topic), ids).Query(a.scanExisting)
+	if a.Again != "" {
+		b.Queue(selectAnew, a.tenant, string(a.Topic), string(a.Again)).Query(a.scanAnew)
+	} else {
+		b.Queue(selectAppended, a.tenant, string(a.Topic), ids).Query(a.scanExisting)
+	}
 	a.clock(b)
 }
 
 const selectAppended = `
-	select m.message_id, m.content, m.position,
+	select ` + appendedColumns + `
+	  from messages m
+	 where m.tenant_id = $1 and m.topic_id = $2 and m.message_id = any($3::text[])`
+
+const appendedColumns = `m.message_id, m.content, m.position, m.dropped,
 	       coalesce((select t.turn_id::text from turns t
 	                  where t.tenant_id = $1 and t.topic_id = $2 and t.message_id = m.message_id and t.reply
 	                  order by t.step desc limit 1), ''),
 	       (select coalesce(max(t.step) + 1, 0) from turns t
-	         where t.tenant_id = $1 and t.topic_id = $2 and t.message_id = m.message_id)
-	  from messages m
-	 where m.tenant_id = $1 and m.topic_id = $2 and m.message_id = any($3::text[])`
+	         where t.tenant_id = $1 and t.topic_id = $2 and t.message_id = m.message_id),
+	       coalesce((select n.message_id from messages n
+	                  where n.tenant_id = $1 and n.topic_id = $2 and n.position > m.position and not n.dropped
+	                  order by n.position limit 1), '')`
+
+func scanAppended(row pgx.Row, more ...any) (id model.MessageID, m appendedMessage, err error) {
+	err = row.Scan(append([]any{&id, &m.content, &m.position, &m.dropped, &m.asked, &m.steps, &m.after}, more...)...)
+	return id, m, err
+}
 
 func (a *appender) scanExisting(rows pgx.Rows) error {
 	for rows.Next() {
-		var id model.MessageID
-		var position int64
-		var m appendedMessage
-		if err := rows.Scan(&id, &m.content, &position, &m.asked, &m.steps); err != nil {
+		id, m, err := scanAppended(rows)
+		if err != nil {
 			return err
 		}
-		m.last = a.topics[a.Topic] != nil && position == a.topics[a.Topic].Messages
 		a.existing[id] = m
 	}
 	return rows.Err()
 }
 
 func (a *appender) judge() (Appended, error) {
+	switch {
+	case a.Again != "":
+		return a.judgeAgain()
+	case a.Edit:
+		if is, found := a.existing[a.Messages[0].ID]; found {
+			return a.judgeEdit(&a.Messages[0], is)
+		}
+	}
 	topic := a.topics[a.Topic]
 	var fresh []NewMessage
 	for _, m := range a.Messages {
@@ -136,13 +170,13 @@ func (a *appender) judge() (Appended, error) {
 		case !found:
 			fresh = append(fresh, m)
 			a.existing[m.ID] = appendedMessage{content: m.Content}
-		case !bytes.Equal(is.content, m.Content):
+		case is.dropped || !bytes.Equal(is.content, m.Content):
 			return Appended{}, model.ErrMessageConflict
 		}
 	}
 	answered := a.Messages[len(a.Messages)-1].ID
 	last := a.existing[answered]
-	asks := a.Reply != nil && (len(fresh) > 0 || last.last) && last.asked == ""
+	asks := a.Reply != nil && last.after == "" && last.asked == ""
 	if len(fresh) == 0 && !asks {
 		return Appended{Topic: *topic, Reply: last.asked}, nil
 	}
@@ -165,8 +199,13 @@ func (a *appender) ask(message model.MessageID, step int) model.TurnID {
 	turn.Tenant, turn.ID, turn.Topic, turn.Message, turn.Step = a.tenant, a.reply, a.Topic, message, step
 	turn.Reply = true
 	turn.Begin(a.now)
-	turn.AuditRegistration(a.Actor, a.Channel, a.now)
+	turn.AuditReply(a.Actor, a.Channel, a.dropped, a.now)
 	a.turns[turn.ID], a.fresh[turn.ID] = &turn, true
 	a.inserts.turn(&turn, nil, []byte{})
 	return turn.ID
+}
+
+func (a *appender) write(b *pgx.Batch) {
+	a.saveChanged(b)
+	a.goBack(b)
 }

@@ -114,3 +114,91 @@ func TestI2AReplyThatWasEndedIsNotGiven(t *testing.T) {
 	requireConsistent(t, s)
 	requireInvariants(t, s, Scope{})
 }
+
+// said are a topic's messages by id.
+func said(t *testing.T, s *Store, topic string) (ids []string) {
+	t.Helper()
+	h, err := s.Messages(t.Context(), tenant, model.TopicID(topic), Range{})
+	must(t, err)
+	for _, m := range h.Messages {
+		ids = append(ids, string(m.ID))
+	}
+	return ids
+}
+
+// answer registers what answers a reply that was asked for.
+func answer(t *testing.T, s *Store, topic, message string, asked Appended, calls ...NewCall) Registered {
+	t.Helper()
+	r := registration(topic, calls...)
+	r.Message, r.Continues = model.MessageID(message), asked.Reply
+	return register(t, s, r)
+}
+
+// What is regenerated or edited begins the conversation anew at a person's
+// message: what came after is dropped, its open turns end, and the message is
+// replied to again, all in one commit (I2, I6).
+func TestAConversationGoesBack(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	first, err := s.AppendMessages(t.Context(), tenant, asks("chat", "u1"))
+	must(t, err)
+	tool := putTool(t, s, "danger", model.EffectUnsafe)
+	open := answer(t, s, "chat", "a1", first, asking(tool, "c"))
+
+	again := Appending{Topic: "chat", Again: "a1", WhileOpen: WhileOpenSupersede, Reply: asks("chat", "").Reply, Actor: "key:backend", Channel: "chat"}
+	blocked := again
+	blocked.WhileOpen = WhileOpenBlock
+	if out, err := s.AppendMessages(t.Context(), tenant, blocked); !errors.Is(err, model.ErrTurnOpen) || out.Open == nil {
+		t.Errorf("while a turn is open: %+v, %v", out, err)
+	}
+	second, err := s.AppendMessages(t.Context(), tenant, again)
+	if err != nil || !second.Created || second.Reply == first.Reply || len(said(t, s, "chat")) != 1 {
+		t.Fatalf("regenerate: %+v, %v, %v", second, err, said(t, s, "chat"))
+	}
+	closed, err := s.Turn(t.Context(), tenant, open.Turn.ID)
+	if err != nil || closed.Ended != model.TurnAborted || closed.Calls[0].Approval.State != model.ApprovalSuperseded {
+		t.Errorf("the dropped turn: %+v, %v", closed, err)
+	}
+	for _, names := range []model.MessageID{"a1", "u1"} { // a second window, and a client that names the person's message
+		again.Again = names
+		if out, err := s.AppendMessages(t.Context(), tenant, again); err != nil || out.Created || out.Reply != second.Reply {
+			t.Errorf("regenerate %s again: %+v, %v", names, out, err)
+		}
+	}
+	answer(t, s, "chat", "a2", second)
+	third, err := s.AppendMessages(t.Context(), tenant, asks("chat", "u2"))
+	must(t, err)
+	answer(t, s, "chat", "a3", third)
+
+	edit := asks("chat", "u1")
+	edit.Edit, edit.WhileOpen = true, WhileOpenSupersede
+	if out, err := s.AppendMessages(t.Context(), tenant, edit); err != nil || out.Created || out.Reply != second.Reply {
+		t.Errorf("an edit that changes nothing: %+v, %v", out, err)
+	}
+	edit.Messages[0].Parts, edit.Messages[0].Content = []byte(`[{"type":"text","text":"Goodbye"}]`), sum("goodbye")
+	edited, err := s.AppendMessages(t.Context(), tenant, edit)
+	if err != nil || !edited.Created || len(said(t, s, "chat")) != 1 {
+		t.Fatalf("edit: %+v, %v, %v", edited, err, said(t, s, "chat"))
+	}
+	h, err := s.Messages(t.Context(), tenant, "chat", Range{ChangedAfter: edited.Topic.Version - 1})
+	if err != nil || string(h.Messages[0].Parts) != string(edit.Messages[0].Parts) || len(h.Dropped) != 3 {
+		t.Errorf("what changed: %+v, %v", h, err)
+	}
+	again.Again = "a3" // belongs to a message that is no part of it any more
+	if _, err := s.AppendMessages(t.Context(), tenant, again); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("regenerate what was dropped with its question: %v", err)
+	}
+	if _, err := s.AppendMessages(t.Context(), tenant, asks("chat", "u2")); !errors.Is(err, model.ErrMessageConflict) {
+		t.Errorf("a dropped message once more: %v", err)
+	}
+	again.Topic = "nowhere"
+	if _, err := s.AppendMessages(t.Context(), tenant, again); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("a topic that is not there: %v", err)
+	}
+	if _, err := s.Topic(t.Context(), tenant, "nowhere"); !errors.Is(err, model.ErrNotFound) {
+		t.Errorf("it is made: %v", err)
+	}
+	answer(t, s, "chat", "a4", edited)
+	requireConsistent(t, s)
+	requireInvariants(t, s, Scope{})
+}

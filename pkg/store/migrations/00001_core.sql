@@ -122,6 +122,8 @@ create table messages (
     parts       bytea,                             -- of user and system messages; an assistant's are in its turns
     metadata    bytea,
     content     bytea not null,                    -- SHA-256 over what was sent, to know a repeated message
+    dropped     boolean not null default false,    -- no part of the conversation any more: it was begun anew before it
+    former      bytea[] not null default '{}',     -- its parts before each time that it was edited
     version     bigint not null,
     created_at  timestamptz not null default clock_timestamp(),
     primary key (tenant_id, topic_id, message_id),

@@ -26,6 +26,8 @@ type ChatRequest struct {
 // UseCases is what a client's request comes to; *approval.Service is it.
 type UseCases interface {
 	AppendMessages(ctx context.Context, from approval.Origin, topic model.TopicID, req approval.MessagesRequest) (store.Appended, error)
+	EditMessage(ctx context.Context, from approval.Origin, topic model.TopicID, req approval.MessagesRequest) (store.Appended, error)
+	ReplyAgain(ctx context.Context, from approval.Origin, topic model.TopicID, message model.MessageID, whileOpen string) (store.Appended, error)
 	Decide(ctx context.Context, from approval.Origin, id model.ApprovalID, req approval.DecisionRequest) (store.Decided, error)
 }
 
@@ -45,11 +47,17 @@ func (c *Chat) Post(ctx context.Context, from approval.Origin, sub Subscription,
 		return nil, err
 	}
 	p.Chat, p.from, p.sub = c, from, sub
-	if p.last.Role == "assistant" {
+	if p.last.Role == "assistant" && req.Trigger != regenerate {
 		return p.goOn(ctx)
 	}
 	return p.say(ctx)
 }
+
+// The triggers of the AI SDK; absent is the first.
+const (
+	submit     = "submit-message"
+	regenerate = "regenerate-message"
+)
 
 // post is one request on its way.
 type post struct {
@@ -73,6 +81,8 @@ type clientMessage struct {
 func readPost(req ChatRequest) (*post, error) {
 	p := &post{req: req, raw: req.Message, at: "/message"}
 	switch n := len(req.Messages); {
+	case n == 0 && req.Message == nil && req.Trigger == regenerate && req.MessageID != "":
+		return p, nil // a client that sends no history
 	case n > 0 && req.Message != nil:
 		return nil, approval.NewInvalid("/message", "must not come with messages")
 	case n > 0:
@@ -88,8 +98,12 @@ func readPost(req ChatRequest) (*post, error) {
 		return nil, approval.NewInvalid(p.at, "has a member __proto__ or constructor, on which the AI SDK's clients fail")
 	case p.last.Role != "user" && p.last.Role != "assistant":
 		return nil, approval.NewInvalid(p.at+"/role", "must be user or assistant")
-	case req.Trigger != "" && req.Trigger != "submit-message":
-		return nil, approval.NewInvalid("/trigger", "must be submit-message")
+	case req.Trigger != "" && req.Trigger != submit && req.Trigger != regenerate:
+		return nil, approval.NewInvalid("/trigger", "must be one of submit-message, regenerate-message")
+	case p.last.Role == "user" && req.Trigger != regenerate && req.MessageID != "" && req.MessageID != p.last.ID:
+		return nil, approval.NewInvalid("/messageId", "names another message than the last one")
+	case p.last.Role == "assistant" && req.Trigger == regenerate && req.MessageID == "":
+		return nil, approval.NewInvalid("/messageId", "is missing: which message is to be made anew?")
 	}
 	if err := model.CheckID(p.last.ID); err != nil {
 		return nil, approval.NewInvalid(p.at+"/id", err.Error())
@@ -97,7 +111,8 @@ func readPost(req ChatRequest) (*post, error) {
 	return p, nil
 }
 
-// say appends what a person wrote, and tells the answer.
+// say does what asks for an answer, and tells that: a person wrote something,
+// edited it, or wants another answer.
 func (p *post) say(ctx context.Context) (http.HandlerFunc, error) {
 	if by := p.from.By; !by.Token && !by.Has(model.RoleBackend) {
 		return nil, fmt.Errorf("writing into a conversation needs the role backend: %w", model.ErrNotPermitted)
@@ -106,8 +121,7 @@ func (p *post) say(ctx context.Context) (http.HandlerFunc, error) {
 	if while == "" {
 		while = string(store.WhileOpenSupersede)
 	}
-	out, err := p.Cases.AppendMessages(ctx, p.from, p.sub.Topic.Topic, approval.MessagesRequest{
-		Messages: []strictjson.Raw{p.raw}, WhileOpen: while, Reply: true})
+	out, err := p.ask(ctx, while)
 	switch {
 	case err != nil:
 		return nil, &Refused{err, out.Open}
@@ -115,6 +129,19 @@ func (p *post) say(ctx context.Context) (http.HandlerFunc, error) {
 		return nil, fmt.Errorf("the message is in the conversation without a reply: %w", model.ErrMessageConflict)
 	}
 	return func(w http.ResponseWriter, r *http.Request) { p.Windows.Answer(w, r, p.sub, out.Reply) }, nil
+}
+
+func (p *post) ask(ctx context.Context, while string) (store.Appended, error) {
+	topic, req := p.sub.Topic.Topic, approval.MessagesRequest{Messages: []strictjson.Raw{p.raw}, WhileOpen: while, Reply: true}
+	switch named := p.req.MessageID; {
+	case p.req.Trigger == regenerate && named != "":
+		return p.Cases.ReplyAgain(ctx, p.from, topic, model.MessageID(named), while)
+	case p.req.Trigger == regenerate:
+		return p.Cases.ReplyAgain(ctx, p.from, topic, model.MessageID(p.last.ID), while)
+	case named != "":
+		return p.Cases.EditMessage(ctx, p.from, topic, req)
+	}
+	return p.Cases.AppendMessages(ctx, p.from, topic, req)
 }
 
 // Refused is an error of a request, with the turn that is in the way, if one

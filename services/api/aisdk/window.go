@@ -48,7 +48,10 @@ func (w *window) run(ctx context.Context, message model.MessageID) error {
 			return err
 		}
 		w.watch.Saw(h.Version)
-		if len(h.Messages) == 0 || len(h.Messages[0].Turns) == 0 { // its only turn died while it streamed
+		if len(h.Messages) == 0 { // it was dropped
+			return w.finish(uistream.Chunk{Type: uistream.Abort, Reason: string(model.OutcomeSuperseded)})
+		}
+		if len(h.Messages[0].Turns) == 0 { // its only turn died while it streamed
 			if err := w.again(ctx, message); err != nil {
 				return w.ended(err)
 			}

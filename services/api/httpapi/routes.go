@@ -35,7 +35,7 @@ func (a *API) conversation() []route {
 		read[Page[view.TopicBody]](get, "/v1/topics", anybody, []string{"limit", "cursor", "status", "id"}, "List topics", a.listTopics).open(ofOwn),
 		read[view.TopicBody](get, "/v1/topics/{topic}", anybody, []string{"minVersion"}, "Read a topic's status", a.getTopic).open(ofPath),
 		read[Page[strictjson.Raw]](get, "/v1/topics/{topic}/messages", anybody, paging, "Read committed messages, oldest first", a.listMessages).with("minVersion").open(ofPath),
-		read[nothing](get, "/v1/topics/{topic}/events", anybody, nil, "Follow a topic as server-sent events: message, status", a.events).open(ofPath),
+		read[nothing](get, "/v1/topics/{topic}/events", anybody, nil, "Follow a topic as server-sent events: message, dropped, status", a.events).open(ofPath),
 		read[view.Turn](get, "/v1/turns/{turn}", anybody, []string{"wait", "after", "minVersion"}, "Read a turn, or wait for its change", a.getTurn).open(ofPath),
 
 		read[Page[view.Card]](get, "/v1/approvals", anybody, paging, "List cards, newest first", a.listApprovals).with("state", "topic", "tool", "assignee", "wait", "minVersion").open(ofOwn),

@@ -2,6 +2,7 @@ package watch
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -107,6 +108,7 @@ type events struct {
 type told struct {
 	topic    store.TopicView
 	messages []store.Message
+	dropped  []model.MessageID
 }
 
 // read reads the status first and the messages after it, so that whoever
@@ -126,7 +128,7 @@ func (e *events) read(ctx context.Context) (told, error) {
 	if e.last == FromNow {
 		out.messages, err = e.anchors(ctx, views[0].Turns)
 	} else {
-		out.messages, err = e.changed(ctx, views[0].Version)
+		err = e.changed(ctx, &out)
 	}
 	return out, err
 }
@@ -150,20 +152,23 @@ func (e *events) anchors(ctx context.Context, turns []store.TurnView) (out []sto
 
 // changed reads the messages that changed after the last status. A client
 // that is ahead of the rows knew a database that has gone back: it gets all.
-func (e *events) changed(ctx context.Context, version int64) (out []store.Message, err error) {
+func (e *events) changed(ctx context.Context, out *told) error {
 	after, position := e.last, int64(0)
-	if after > version {
+	if after > out.topic.Version {
 		after = 0
 	}
 	for {
 		page, err := e.hub.rows.Messages(ctx, e.topic.Tenant, e.topic.Topic,
 			store.Range{ChangedAfter: after, After: position, Limit: pageSize})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		out = append(out, page.Messages...)
+		if position == 0 {
+			out.dropped = page.Dropped
+		}
+		out.messages = append(out.messages, page.Messages...)
 		if len(page.Messages) < pageSize {
-			return out, nil
+			return nil
 		}
 		position = page.Messages[len(page.Messages)-1].Position
 	}
@@ -176,10 +181,24 @@ func (e *events) write(s *Stream, found told) bool {
 	if found.topic.Version == e.last {
 		return false
 	}
+	for _, id := range found.dropped {
+		s.Event("dropped", 0, droppedMessage(id))
+	}
 	for _, m := range found.messages {
 		s.Event("message", 0, uimessage.Message(m))
 	}
 	s.Event("status", found.topic.Version, view.Topic(found.topic))
 	e.last = found.topic.Version
 	return true
+}
+
+// droppedMessage tells a client to forget a message.
+func droppedMessage(id model.MessageID) []byte {
+	out, err := json.Marshal(struct {
+		ID model.MessageID `json:"id"`
+	}{id})
+	if err != nil {
+		panic(err) // ids were checked
+	}
+	return out
 }
