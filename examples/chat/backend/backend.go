@@ -143,7 +143,9 @@ func (b *Backend) answer(ctx context.Context, topic string) error {
 	return err
 }
 
-// takeOpen goes on where nobody did.
+// takeOpen goes on where nobody did. A webhook may still come for what is
+// younger than age; what is told to nobody is taken at once, such as a message
+// from a page that asks for its reply.
 func (b *Backend) takeOpen(ctx context.Context, age time.Duration) error {
 	for _, state := range []string{"ready", "dispatched"} {
 		open := client.All(func(cursor string) (client.Page[client.Continuation], error) {
@@ -153,7 +155,8 @@ func (b *Backend) takeOpen(ctx context.Context, age time.Duration) error {
 			if err != nil {
 				return err
 			}
-			if time.Since(k.ReadyAt) < age || b.foreign[k.Turn] {
+			told := k.Sink != nil && k.Sink.Type == "webhook"
+			if told && time.Since(k.ReadyAt) < age || b.foreign[k.Turn] {
 				continue
 			}
 			ours, err := b.goOn(ctx, k.Topic, k.Turn)
@@ -183,36 +186,5 @@ func (b *Backend) goOn(ctx context.Context, topic, turn string) (ours bool, err 
 	if err != nil {
 		return true, err
 	}
-	return true, b.finish(ctx, topic, opened)
-}
-
-// finish ends a turn that we opened. If we die before, its lease runs out and
-// the continuation is open again.
-func (b *Backend) finish(ctx context.Context, topic string, opened client.OpenAnswer) error {
-	if err := pause(ctx, b.options.Think); err != nil {
-		return err
-	}
-	c, err := b.read(ctx, topic)
-	if err != nil {
-		return err
-	}
-	_, err = b.api.FinishTurn(ctx, topic, opened.Turn.ID, client.FinishRequest{
-		Fence: opened.Fence, Token: opened.Token, Parts: c.next(),
-	})
-	if err == nil {
-		b.log.Info("went on", "topic", topic, "turn", opened.Turn.ID)
-	}
-	return err
-}
-
-// pause is the time that a model would take.
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	return true, b.speak(ctx, topic, opened)
 }

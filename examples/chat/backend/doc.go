@@ -4,8 +4,8 @@
 //
 // It hands over the model's turns (RegisterTurn), is told by a signed webhook
 // when a turn's calls are decided and done, accepts that continuation by
-// opening the next turn (OpenTurn with continues), and ends it with what the
-// model says then (FinishTurn). Countersign runs the tools.
+// opening the next turn (OpenTurn with continues), and streams into it what the
+// model says then (StreamTurn). Countersign runs the tools.
 //
 // Nothing is remembered here: the history that Countersign keeps is the
 // conversation, and what comes next follows from it alone. So a backend may

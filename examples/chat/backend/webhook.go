@@ -48,7 +48,8 @@ func (b *Backend) webhooks() http.Handler {
 			w.WriteHeader(http.StatusNoContent) // of a later version; nothing to do about it
 			return
 		}
-		if _, err := b.goOn(r.Context(), d.Data.Topic, d.Data.Turn); err != nil {
+		// Who delivered does not wait for all of it.
+		if _, err := b.goOn(context.WithoutCancel(r.Context()), d.Data.Topic, d.Data.Turn); err != nil {
 			b.log.Warn("cannot go on, waiting for the next delivery", "topic", d.Data.Topic, "error", err)
 			http.Error(w, "cannot go on now", http.StatusServiceUnavailable)
 			return
