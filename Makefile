@@ -17,7 +17,7 @@ dev: ## Run everything in one process with a demo; ARGS="--listen 127.0.0.1:9000
 	bin/countersign dev $(ARGS)
 
 test: ## Vet, check the format, and run every test under the race detector, on real servers.
-	@scripts/setup.sh postgres redis compiler node python curl spin faketime pgbouncer
+	@scripts/setup.sh postgres redis compiler node python curl spin faketime pgbouncer chromium
 	go vet ./...
 	@unformatted=$$(gofmt -l $$(ls -d */ | grep -v node_modules)); if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
 	go test -race -shuffle=on -count=1 -timeout=30m ./...

@@ -3,7 +3,7 @@
 # is missing: through apt on Debian and Ubuntu, elsewhere it says what to
 # install. It says nothing when nothing is missing.
 #
-#   scripts/setup.sh NEED...      postgres redis compiler node python curl spin faketime pgbouncer
+#   scripts/setup.sh NEED...      postgres redis compiler node python curl spin faketime pgbouncer chromium
 #
 # The servers run as children on private ports; nothing of the distribution's
 # own services is used, and none is left running.
@@ -58,6 +58,8 @@ has_faketime() { compgen -G '/usr/lib*/*/faketime/libfaketime.so.1' >/dev/null |
 # Debian has it where only root's PATH leads.
 has_pgbouncer() { command -v pgbouncer >/dev/null || [ -x /usr/sbin/pgbouncer ]; }
 
+has_chromium() { command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null; }
+
 # packages prints the Debian packages that bring a need.
 packages() {
     case "$1" in
@@ -69,6 +71,7 @@ packages() {
         curl) echo curl ;;
         spin) echo spin ;;
         faketime) echo libfaketime ;;
+        chromium) echo chromium fonts-dejavu-core ;;
         pgbouncer) echo pgbouncer ;;
         *) fail "unknown need '$1'" ;;
     esac
@@ -84,6 +87,7 @@ describe() {
         curl) echo "curl" ;;
         spin) echo "the model checker Spin" ;;
         faketime) echo "libfaketime" ;;
+        chromium) echo "Chromium" ;;
         pgbouncer) echo "PgBouncer" ;;
     esac
 }
@@ -131,7 +135,7 @@ install_missing() {
     done
     if ! command -v apt-get >/dev/null; then
         fail "missing: $(for need in "$@"; do describe "$need"; done | paste -sd ';' | sed 's/;/; /g')" \
-            "install it (macOS: brew install postgresql@17 redis node python curl spin pgbouncer; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl libfaketime pgbouncer, and Spin from https://spinroot.com) and try again"
+            "install it (macOS: brew install postgresql@17 redis node python curl spin pgbouncer chromium; Fedora: dnf install postgresql-server redis gcc nodejs python3 curl libfaketime pgbouncer chromium, and Spin from https://spinroot.com) and try again"
     fi
     sudo=
     if [ "$(id -u)" -ne 0 ]; then
