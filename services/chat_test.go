@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/countersign/countersign/pkg/client"
 )
@@ -62,7 +63,7 @@ func part(call, input, approval string, approved bool) string {
 func (d *deployment) replyTo(node int, topic string) client.OpenAnswer {
 	d.T.Helper()
 	for {
-		page, err := d.Node(node).Continuations(d.T.Context(), client.ContinuationFilter{Topic: topic, State: "ready"})
+		page, err := d.Node(node).Continuations(d.T.Context(), client.ContinuationFilter{Topic: topic, State: "ready"}, client.Wait(5*time.Second))
 		must(d.T, err)
 		if len(page.Items) > 0 {
 			return d.live(node, topic, client.OpenRequest{Continues: page.Items[0].Turn})
@@ -104,6 +105,9 @@ func TestAChatOverTwoNodes(t *testing.T) {
 		t.Errorf("the end: %v", end)
 	}
 	chunk(t, first, "[DONE]")
+	if d.window(t.Context(), 0, "chat", "6") != nil {
+		t.Error("a stream is open though people are waited for")
+	}
 	if again := d.chat(1, "6", writes("chat", "u", "Delete it.")); chunk(t, again, "start")["messageId"] != turn.Message.ID {
 		t.Error("the same message posted again is another one")
 	}
