@@ -1,7 +1,9 @@
 package store
 
 import (
+	"cmp"
 	"context"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -91,22 +93,30 @@ const selectDecisions = `
 	       decided_at, content
 	  from decisions
 	 where tenant_id = $1 and approval_id = any($2::uuid[])
-	 union
+	 union all
 	select decision_id, approval_id::text, call_id::text, approved, reason, digest, edited, decided_by, key_name, channel,
 	       decided_at, content
 	  from decisions
-	 where tenant_id = $1 and decision_id = any($3::text[])
-	 order by decided_at, decision_id`
+	 where tenant_id = $1 and decision_id = any($3::text[])`
 
 func (d *decider) scanDecisions(rows pgx.Rows) error {
 	d.byID, d.answers = map[string]*model.DecisionRecord{}, map[model.ApprovalID][]model.DecisionRecord{}
+	var found []model.DecisionRecord
 	for rows.Next() {
 		var r model.DecisionRecord
 		if err := rows.Scan(&r.ID, &r.Approval, &r.Call, &r.Approved, &r.Reason, &r.Digest, &r.Edited, &r.By, &r.Key, &r.Channel,
 			&r.At, &r.Content); err != nil {
 			return err
 		}
-		d.record(r)
+		found = append(found, r)
+	}
+	slices.SortFunc(found, func(a, b model.DecisionRecord) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID))
+	})
+	for _, r := range found {
+		if d.byID[r.ID] == nil { // it may have been found by both
+			d.record(r)
+		}
 	}
 	return rows.Err()
 }

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,18 +59,14 @@ func (s *Store) DueIn(ctx context.Context, topics []TopicKey) (Due, error) {
 	}
 	var all Due
 	for tenant, ids := range byTenant {
-		due, err := s.due(ctx, tenant, openTurnsIn, []any{ids}, `published_at is null`, `state = 'ready'`)
-		if err != nil {
+		if err := s.due(ctx, &all, selectDueInTopics, tenant, ids); err != nil {
 			return all, err
 		}
-		all.add(due)
 	}
 	return all, nil
 }
 
-const openTurnsIn = `
-	select turn_id from turns
-	 where tenant_id = $1 and topic_id = any($2::text[]) and open`
+var selectDueInTopics = selectDue(`topic_id = any($2::text[]) and open`, `published_at is null`, `state = 'ready'`)
 
 // DueAnywhere is the sweep: runs that are queued since a while without a
 // hint, or whose hint came to nothing, and continuations whose time has come
@@ -92,16 +87,15 @@ func (s *Store) DueAnywhere(ctx context.Context, unhinted, unclaimed time.Durati
 	}
 	var all Due
 	for tenant, ids := range byTenant {
-		due, err := s.due(ctx, tenant, `select unnest($2::uuid[])`, []any{ids},
-			`(published_at is null or published_at <= clock_timestamp() - `+strconv.FormatInt(unclaimed.Milliseconds(), 10)+` * interval '1 millisecond')`,
-			`state in ('ready', 'dispatched')`)
-		if err != nil {
+		if err := s.due(ctx, &all, selectDueOfTurns, tenant, ids, unclaimed.Milliseconds()); err != nil {
 			return all, err
 		}
-		all.add(due)
 	}
 	return all, nil
 }
+
+var selectDueOfTurns = selectDue(`turn_id = any($2::uuid[])`,
+	`(published_at is null or published_at <= clock_timestamp() - $3 * interval '1 millisecond')`, `state in ('ready', 'dispatched')`)
 
 const selectDueTurns = `
 	(select tenant_id, turn_id::text
@@ -118,132 +112,100 @@ const selectDueTurns = `
 	  order by next_at
 	  limit $3)`
 
-// due reads what is due of some turns: first the turns that have something
-// to run or to continue, which most signals are not about, then of each table
-// the rows of those, joined here.
-func (s *Store) due(ctx context.Context, tenant model.TenantID, which string, args []any, run, continuation string) (Due, error) {
-	d := duePicker{tenant: tenant, turns: map[model.TurnID]dueTurn{}, notes: map[model.TurnID][]model.Note{}}
-	rows, err := s.hot.Query(ctx, selectTurnsToMove+` and turn_id = any(array(`+which+`))`, append([]any{tenant}, args...)...)
+// selectDue is the statement that reads what is due of the turns that a
+// condition names: only those that have something to run or to continue, which
+// most signals are not about, and of each then its runs and its continuation.
+// What is held or polled never gets here: its rows say that nothing is owed.
+//
+// Each "offset 0" keeps what is asked of a row from the lookup of it: else the
+// planner may look through an index of all that is queued, or of all that is
+// due, for what belongs to one turn.
+func selectDue(turns, run, continuation string) string {
+	return `
+	select t.turn_id::text, topic_id, message_id, version, sink_type, sink_target, accept_within_ms, traceparent,
+	       call_id::text, tool_call_id, executor, fence, published,
+	       generation, deliveries, edited_tools, edited_calls
+	  from (select * from turns
+	         where tenant_id = $1 and ` + turns + `
+	           and (open_calls > open_approvals + unknown_calls or state = 'continuing')
+	        offset 0) t
+	  left join lateral (
+	       select call_id, tool_call_id, executor, fence, published
+	         from (select * from calls
+	                where tenant_id = $1 and turn_id = t.turn_id and t.open_calls > t.open_approvals + t.unknown_calls
+	               offset 0) c
+	        where run = 'queued' and not polled and not_before <= clock_timestamp() and ` + run + `
+	       offset 0) c on true
+	  left join lateral (
+	       select generation, deliveries,
+	              array(select tool from calls e where ` + editedCalls + `) as edited_tools,
+	              array(select tool_call_id from calls e where ` + editedCalls + `) as edited_calls
+	         from (select * from continuations
+	                where tenant_id = $1 and turn_id = t.turn_id and t.state = 'continuing'
+	               offset 0) k
+	        where next_at <= clock_timestamp() and ` + continuation + `
+	       offset 0) k on true`
+}
+
+const editedCalls = `e.tenant_id = $1 and e.turn_id = t.turn_id and e.edited order by e.part`
+
+// due adds to all what is due of a tenant.
+func (s *Store) due(ctx context.Context, all *Due, statement string, tenant model.TenantID, args ...any) error {
+	rows, err := s.hot.Query(ctx, statement, append([]any{tenant}, args...)...)
 	if err == nil {
-		err = d.scanTurns(rows)
+		err = all.scan(tenant, rows)
 	}
-	if err != nil {
-		return Due{}, unavailable(err)
-	}
-	b := &pgx.Batch{}
-	if ids := d.runs; len(ids) > 0 {
-		b.Queue(selectRunsToHint+` and `+run, tenant, ids).Query(d.scanRuns)
-	}
-	if ids := d.continuations; len(ids) > 0 {
-		b.Queue(selectEditsToTell, tenant, ids).Query(d.scanNotes)
-		b.Queue(selectContinuationsToDeliver+` and `+continuation, tenant, ids).Query(d.scanContinuations)
-	}
-	if b.Len() > 0 {
-		err = s.hot.SendBatch(ctx, b).Close()
-	}
-	return d.due, unavailable(err)
+	return unavailable(err)
 }
 
-const (
-	selectTurnsToMove = `
-	select turn_id::text, topic_id, message_id, version, sink_type, sink_target, accept_within_ms, traceparent,
-	       open_calls > open_approvals + unknown_calls, state = 'continuing'
-	  from turns
-	 where tenant_id = $1 and (open_calls > open_approvals + unknown_calls or state = 'continuing')`
-	selectRunsToHint = `
-	select turn_id::text, call_id::text, tool_call_id, executor, fence, published
-	  from calls
-	 where tenant_id = $1 and turn_id = any($2::uuid[]) and run = 'queued' and not polled and not_before <= clock_timestamp()`
-	selectEditsToTell = `
-	select turn_id::text, tool, tool_call_id
-	  from calls
-	 where tenant_id = $1 and turn_id = any($2::uuid[]) and edited
-	 order by part`
-	selectContinuationsToDeliver = `
-	select turn_id::text, generation, deliveries
-	  from continuations
-	 where tenant_id = $1 and turn_id = any($2::uuid[]) and next_at <= clock_timestamp()`
-)
-
-// duePicker joins what the statements found. What is held or polled never
-// gets here: its rows say that nothing is owed.
-type duePicker struct {
-	tenant model.TenantID
-	turns  map[model.TurnID]dueTurn
-	notes  map[model.TurnID][]model.Note
-	due    Due
-
-	runs, continuations []string // the turns to look at for each
-}
-
-type dueTurn struct {
-	topic       model.TopicID
-	message     model.MessageID
-	version     int64
-	sink        model.Sink
-	traceparent string
-}
-
-func (d *duePicker) scanTurns(rows pgx.Rows) error {
+// scan reads the rows of selectDue: one per run of a turn, or one for a turn
+// that has none, each with the turn's continuation if that is due.
+func (d *Due) scan(tenant model.TenantID, rows pgx.Rows) error {
+	defer rows.Close()
+	var last model.TurnID
 	for rows.Next() {
-		var id model.TurnID
-		var t dueTurn
+		var run dueRunRow
+		c := DueContinuation{Tenant: tenant}
+		var generation, deliveries *int
 		var target string
 		var accept int64
-		var runs, continues bool
-		if err := rows.Scan(&id, &t.topic, &t.message, &t.version, &t.sink.Type, &target, &accept, &t.traceparent, &runs, &continues); err != nil {
-			rows.Close()
+		var tools, toolCalls []string
+		if err := rows.Scan(&c.Turn, &c.Topic, &c.Message, &c.Version, &c.Sink.Type, &target, &accept, &c.Traceparent,
+			&run.call, &run.toolCall, &run.executor, &run.fence, &run.published,
+			&generation, &deliveries, &tools, &toolCalls); err != nil {
 			return err
 		}
-		t.sink = sinkOf(t.sink.Type, target, accept)
-		d.turns[id] = t
-		if runs {
-			d.runs = append(d.runs, string(id))
+		c.Sink = sinkOf(c.Sink.Type, target, accept)
+		if run.call != nil {
+			d.Runs = append(d.Runs, run.of(&c))
 		}
-		if continues {
-			d.continuations = append(d.continuations, string(id))
+		if generation != nil && c.Turn != last {
+			c.Generation, c.Deliveries, c.Notes = *generation, *deliveries, editNotes(tools, toolCalls)
+			d.Continuations = append(d.Continuations, c)
 		}
+		last = c.Turn
 	}
 	return rows.Err()
 }
 
-func (d *duePicker) scanRuns(rows pgx.Rows) error {
-	for rows.Next() {
-		r := DueRun{Tenant: d.tenant}
-		if err := rows.Scan(&r.Turn, &r.Call, &r.ToolCallID, &r.Executor, &r.Fence, &r.Published); err != nil {
-			return err
-		}
-		t := d.turns[r.Turn]
-		r.Topic, r.Message, r.Sink, r.Traceparent = t.topic, t.message, t.sink, t.traceparent
-		d.due.Runs = append(d.due.Runs, r)
+// dueRunRow is a run's part of a row, or nothing.
+type dueRunRow struct {
+	call      *model.CallID
+	toolCall  *string
+	executor  *model.Executor
+	fence     *int64
+	published *int
+}
+
+func (r *dueRunRow) of(t *DueContinuation) DueRun {
+	return DueRun{Tenant: t.Tenant, Topic: t.Topic, Turn: t.Turn, Message: t.Message, Sink: t.Sink, Traceparent: t.Traceparent,
+		Call: *r.call, ToolCallID: *r.toolCall, Executor: *r.executor, Fence: *r.fence, Published: *r.published}
+}
+
+func editNotes(tools, toolCalls []string) []model.Note {
+	var out []model.Note
+	for i := range tools {
+		out = append(out, model.EditNote(tools[i], toolCalls[i]))
 	}
-	return rows.Err()
-}
-
-func (d *duePicker) scanNotes(rows pgx.Rows) error {
-	var turn model.TurnID
-	var tool, toolCallID string
-	_, err := pgx.ForEachRow(rows, []any{&turn, &tool, &toolCallID}, func() error {
-		d.notes[turn] = append(d.notes[turn], model.EditNote(tool, toolCallID))
-		return nil
-	})
-	return err
-}
-
-func (d *duePicker) scanContinuations(rows pgx.Rows) error {
-	for rows.Next() {
-		c := DueContinuation{Tenant: d.tenant}
-		if err := rows.Scan(&c.Turn, &c.Generation, &c.Deliveries); err != nil {
-			return err
-		}
-		t := d.turns[c.Turn]
-		c.Topic, c.Message, c.Version, c.Sink, c.Traceparent = t.topic, t.message, t.version, t.sink, t.traceparent
-		c.Notes = d.notes[c.Turn]
-		d.due.Continuations = append(d.due.Continuations, c)
-	}
-	return rows.Err()
-}
-
-func (d *Due) add(other Due) {
-	d.Runs, d.Continuations = append(d.Runs, other.Runs...), append(d.Continuations, other.Continuations...)
+	return out
 }

@@ -18,20 +18,20 @@ type inserts struct {
 
 func (n *inserts) queue(b *pgx.Batch, tenant model.TenantID) {
 	if m := &n.messages; len(m.ids) > 0 {
-		b.Queue(insertMessages, tenant, m.topics, m.ids, m.positions, m.roles, m.parts, m.metadata, m.contents)
+		insertMessages.queue(b, nil, tenant, m.topics, m.ids, m.positions, m.roles, m.parts, m.metadata, m.contents)
 	}
 	if t := &n.turns; len(t.ids) > 0 {
-		b.Queue(insertTurns, tenant, t.ids, t.topics, t.messages, t.steps, t.continues, t.states, t.ended, t.streaming, t.approvals,
+		insertTurns.queue(b, nil, tenant, t.ids, t.topics, t.messages, t.steps, t.continues, t.states, t.ended, t.streaming, t.approvals,
 			t.calls, t.executions, t.requestedBy, t.sinkTypes, t.sinkTargets, t.accept, t.holdLeases, t.holdUntil,
 			t.onLapse, t.liveFences, t.liveTokens, t.liveUntil, t.parts, t.contents, t.traceparents, t.reasons, t.replies)
 	}
 	if c := &n.calls; len(c.ids) > 0 {
-		b.Queue(insertCalls, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
+		insertCalls.queue(b, nil, tenant, c.ids, c.turns, c.topics, c.messages, c.parts, c.toolCallIDs, c.tools, c.servers,
 			c.definitions, c.effects, c.executors, c.maxAttempts, c.retentions, c.timeouts, c.dynamic, c.extras, c.states, c.outcomes,
 			c.errors, c.allowedBy, c.inputs, c.digests, c.runs, c.queued, c.polled)
 	}
 	if a := &n.approvals; len(a.ids) > 0 {
-		b.Queue(insertApprovals, tenant, a.ids, a.calls, a.turns, a.topics, a.states, a.requested, a.expires, a.rules, a.reasons,
+		insertApprovals.queue(b, nil, tenant, a.ids, a.calls, a.turns, a.topics, a.states, a.requested, a.expires, a.rules, a.reasons,
 			a.deciders, a.decided)
 	}
 }
@@ -42,13 +42,13 @@ type messageColumns struct {
 	parts, metadata, contents [][]byte
 }
 
-const insertMessages = `
+var insertMessages = writesRows(`
 	insert into messages (tenant_id, topic_id, message_id, position, role, parts, metadata, content, version)
 	select $1, d.topic_id, d.message_id, d.position, d.role, d.parts, d.metadata, d.content, t.version
 	  from (select unnest($2::text[]) as topic_id, unnest($3::text[]) as message_id, unnest($4::bigint[]) as position,
 	               unnest($5::text[]) as role, unnest($6::bytea[]) as parts, unnest($7::bytea[]) as metadata,
 	               unnest($8::bytea[]) as content) as d
-	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])`
+	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])`)
 
 // assistant adds an assistant message, whose parts are in its turns.
 func (n *inserts) assistant(topic model.TopicID, id model.MessageID, position int64, content []byte) {
@@ -74,7 +74,7 @@ type turnColumnsNew struct {
 	parts, contents                                             [][]byte
 }
 
-const insertTurns = `
+var insertTurns = writesRows(`
 	insert into turns (tenant_id, turn_id, topic_id, message_id, step, continues, state, ended, streaming, open_approvals,
 	                   open_calls, execution, requested_by, sink_type, sink_target, accept_within_ms, hold_lease_ms,
 	                   hold_until, on_lapse, live_fence, live_token, live_until, parts, content, traceparent,
@@ -94,7 +94,7 @@ const insertTurns = `
 	               unnest($21::text[]) as live_token, unnest($22::timestamptz[]) as live_until,
 	               unnest($23::bytea[]) as parts, unnest($24::bytea[]) as content, unnest($25::text[]) as traceparent,
 	               unnest($26::text[]) as end_reason, unnest($27::boolean[]) as reply) as d
-	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($3::text[])`
+	  join topics t on t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($3::text[])`)
 
 func (n *inserts) turn(t *model.Turn, parts Parts, content []byte) {
 	c := &n.turns
@@ -144,7 +144,7 @@ type callColumnsNew struct {
 	polled                                                    []bool
 }
 
-const insertCalls = `
+var insertCalls = writesRows(`
 	insert into calls (tenant_id, call_id, turn_id, topic_id, message_id, part, tool_call_id, tool, server, definition, effect,
 	                   executor, max_attempts, key_retention_ms, timeout_ms, dynamic, extra, state, outcome, error_text, allowed_by,
 	                   input, digest, run, queued_at, polled, not_before)
@@ -157,7 +157,7 @@ const insertCalls = `
 	               unnest($16::boolean[]) as dynamic, unnest($17::bytea[]) as extra, unnest($18::text[]) as state,
 	               unnest($19::text[]) as outcome, unnest($20::text[]) as error_text, unnest($21::text[]) as allowed_by,
 	               unnest($22::bytea[]) as input, unnest($23::bytea[]) as digest, unnest($24::text[]) as run,
-	               unnest($25::timestamptz[]) as queued_at, unnest($26::boolean[]) as polled) as d`
+	               unnest($25::timestamptz[]) as queued_at, unnest($26::boolean[]) as polled) as d`)
 
 type approvalColumnsNew struct {
 	ids, calls, turns, topics, states, rules, reasons, deciders []string
@@ -165,12 +165,12 @@ type approvalColumnsNew struct {
 	decided                                                     []*time.Time
 }
 
-const insertApprovals = `
+var insertApprovals = writesRows(`
 	insert into approvals (tenant_id, approval_id, call_id, turn_id, topic_id, state, requested_at, expires_at, rule, reason,
 	                       decided_by, decided_at)
 	select $1, unnest($2::uuid[]), unnest($3::uuid[]), unnest($4::uuid[]), unnest($5::text[]), unnest($6::text[]),
 	       unnest($7::timestamptz[]), unnest($8::timestamptz[]), unnest($9::text[]::jsonb[]), unnest($10::text[]),
-	       unnest($11::text[]), unnest($12::timestamptz[])`
+	       unnest($11::text[]), unnest($12::timestamptz[])`)
 
 // addCalls adds the calls of a turn, which are in the order of news.
 func (n *inserts) addCalls(t *model.Turn, calls []*model.Call, news []NewCall) {

@@ -17,10 +17,14 @@ func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID
 	if while == WhileOpenParallel {
 		return nil, nil
 	}
-	for _, t := range u.sorted() {
-		if t.Topic != topic || t.ID == except || t.State().Ended() {
-			continue
+	var inTheWay []*model.Turn
+	for _, t := range u.turns {
+		if t.Topic == topic && t.ID != except && !t.State().Ended() {
+			inTheWay = append(inTheWay, t)
 		}
+	}
+	sortTurns(inTheWay)
+	for _, t := range inTheWay {
 		if while == WhileOpenSupersede {
 			t.End(model.TurnAborted, model.OutcomeSuperseded, model.TextSuperseded, u.now)
 			continue

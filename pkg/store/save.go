@@ -78,8 +78,8 @@ func (u *unit) saveTopics(b *pgx.Batch, changed []*model.Turn) {
 	if n > 1 && held < n {
 		b.Queue(lockTopics, u.tenant, d.ids)
 	}
-	b.Queue(updateTopics, u.tenant, d.ids, d.streaming, d.awaiting, d.attention, d.executing, d.continuing, d.failed,
-		last, messages).Query(u.scanTopics)
+	updateTopics.queue(b, u.scanTopics, u.tenant, d.ids, d.streaming, d.awaiting, d.attention, d.executing, d.continuing, d.failed,
+		last, messages)
 }
 
 const lockTopics = `
@@ -88,7 +88,7 @@ const lockTopics = `
 	 order by topic_id
 	   for no key update`
 
-const updateTopics = `
+var updateTopics = writesRows(`
 	update topics t
 	   set version = t.version + 1,
 	       streaming = t.streaming + d.streaming,
@@ -106,7 +106,7 @@ const updateTopics = `
 	               unnest($8::int[]) as failed, unnest($9::text[]) as last, unnest($10::bigint[]) as messages) as d
 	 where t.tenant_id = $1 and t.topic_id = d.topic_id and t.topic_id = any($2::text[])
 	returning t.topic_id, t.version, t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed, t.last, t.messages,
-	          t.unknowns`
+	          t.unknowns`)
 
 func (u *unit) scanTopics(rows pgx.Rows) error {
 	for rows.Next() {
@@ -178,11 +178,11 @@ func (u *unit) saveTurns(b *pgx.Batch, turns []*model.Turn) {
 	for _, t := range turns {
 		c.add(t)
 	}
-	b.Queue(updateTurns, u.tenant, c.ids, c.states, c.ended, c.reasons, c.discarded, c.streaming, c.approvals, c.calls,
+	updateTurns.queue(b, nil, u.tenant, c.ids, c.states, c.ended, c.reasons, c.discarded, c.streaming, c.approvals, c.calls,
 		c.unknown, c.holds, c.lives)
 }
 
-const updateTurns = `
+var updateTurns = writesRows(`
 	update turns t
 	   set state = d.state,
 	       ended = d.ended,
@@ -200,7 +200,7 @@ const updateTurns = `
 	               unnest($7::boolean[]) as streaming, unnest($8::int[]) as open_approvals,
 	               unnest($9::int[]) as open_calls, unnest($10::int[]) as unknown_calls,
 	               unnest($11::timestamptz[]) as hold_until, unnest($12::timestamptz[]) as live_until) as d
-	 where t.tenant_id = $1 and t.turn_id = d.turn_id and t.turn_id = any($2::uuid[])`
+	 where t.tenant_id = $1 and t.turn_id = d.turn_id and t.turn_id = any($2::uuid[])`)
 
 type turnRows struct {
 	ids, states, ended, reasons []string
@@ -245,11 +245,11 @@ func (u *unit) saveContinuations(b *pgx.Batch, turns []*model.Turn) {
 		waits = append(waits, t.Sink.Type == model.SinkNone || t.Hold != nil)
 	}
 	if len(ids) > 0 {
-		b.Queue(upsertContinuations, u.tenant, ids, topics, states, generations, ready, accepted, waits)
+		upsertContinuations.queue(b, nil, u.tenant, ids, topics, states, generations, ready, accepted, waits)
 	}
 }
 
-const upsertContinuations = `
+var upsertContinuations = writesRows(`
 	insert into continuations as k (tenant_id, turn_id, topic_id, state, generation, ready_at, next_at, accepted_by)
 	select $1, d.turn_id, d.topic_id, d.state, d.generation, d.ready_at, case when d.waits then 'infinity' else d.ready_at end,
 	       nullif(d.accepted_by, '')::uuid
@@ -263,4 +263,4 @@ const upsertContinuations = `
 	       ready_at = excluded.ready_at,
 	       next_at = case when excluded.state = 'ready' and (k.state <> 'ready' or k.next_at = 'infinity') then excluded.next_at
 	                      else k.next_at end,
-	       deliveries = case when excluded.generation > k.generation then 0 else k.deliveries end`
+	       deliveries = case when excluded.generation > k.generation then 0 else k.deliveries end`)

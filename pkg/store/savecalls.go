@@ -25,15 +25,15 @@ func (u *unit) saveCalls(b *pgx.Batch, turns []*model.Turn) {
 		}
 	}
 	if len(inputIDs) > 0 {
-		b.Queue(updateInputs, u.tenant, inputIDs, inputs)
+		updateInputs.queue(b, nil, u.tenant, inputIDs, inputs)
 	}
 	if len(c.ids) > 0 {
-		b.Queue(updateCalls, u.tenant, c.ids, c.states, c.outcomes, c.errors, c.digests, c.edited, c.runs, c.fences, c.tokens,
+		updateCalls.queue(b, nil, u.tenant, c.ids, c.states, c.outcomes, c.errors, c.digests, c.edited, c.runs, c.fences, c.tokens,
 			c.workers, c.leases, c.queued, c.notBefore, c.started, c.results, c.uncertain, c.outputs)
 	}
 }
 
-const updateCalls = `
+var updateCalls = writesRows(`
 	update calls c
 	   set state = d.state,
 	       outcome = d.outcome,
@@ -60,14 +60,14 @@ const updateCalls = `
 	               unnest($13::timestamptz[]) as queued_at, unnest($14::timestamptz[]) as not_before,
 	               unnest($15::timestamptz[]) as first_started_at, unnest($16::bytea[]) as result_digest,
 	               unnest($17::boolean[]) as uncertain, unnest($18::bytea[]) as output) as d
-	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`)
 
-const updateInputs = `
+var updateInputs = writesRows(`
 	update calls c
 	   set original_input = coalesce(c.original_input, c.input),
 	       input = d.input
 	  from (select unnest($2::uuid[]) as call_id, unnest($3::bytea[]) as input) as d
-	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
+	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`)
 
 type callRows struct {
 	ids, states, outcomes, errors, runs, tokens, workers []string
@@ -114,11 +114,11 @@ func (u *unit) saveApprovals(b *pgx.Batch, turns []*model.Turn) {
 		}
 	}
 	if len(ids) > 0 {
-		b.Queue(updateApprovals, u.tenant, ids, states, reasons, deciders, decided, decisions, channels)
+		updateApprovals.queue(b, nil, u.tenant, ids, states, reasons, deciders, decided, decisions, channels)
 	}
 }
 
-const updateApprovals = `
+var updateApprovals = writesRows(`
 	update approvals a
 	   set state = d.state,
 	       reason = d.reason,
@@ -130,4 +130,4 @@ const updateApprovals = `
 	               unnest($5::text[]) as decided_by, unnest($6::timestamptz[]) as decided_at,
 	               unnest($7::text[]) as decision_id, unnest($8::text[]) as channel) as d
 	 where a.tenant_id = $1 and a.approval_id = d.approval_id and a.approval_id = any($2::uuid[])
-	   and a.state = 'requested'`
+	   and a.state = 'requested'`)

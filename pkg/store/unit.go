@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -48,19 +49,25 @@ func newUnit(tenant model.TenantID) *unit {
 // it is right on tables that were empty a minute ago, and for a tenant that
 // owns them all.
 func (u *unit) load(b *pgx.Batch, which string, args ...any) {
-	u.queue(b, forUpdate, which, args)
+	u.queue(b, forUpdate, `= any(array(`+which+`))`, args)
 	u.queueReplies(b, which, args)
 }
 
-// loadByCalls is load for turns that are named by calls of theirs: none of
-// them asks for a reply.
-func (u *unit) loadByCalls(b *pgx.Batch, which string, args ...any) {
-	u.queue(b, forUpdate, which, args)
+// loadByCalls is load for turns that are named by calls or approvals of
+// theirs, none of which asks for a reply; owner finds the one turn of an id,
+// of which $2 has the array. For a lone id it is a plain lookup, which has
+// nothing to sort.
+func (u *unit) loadByCalls(b *pgx.Batch, owner string, ids []string) {
+	if len(ids) == 1 {
+		u.queue(b, forUpdate, `= (`+ofOne(owner)+`)`, []any{ids[0]})
+	} else {
+		u.queue(b, forUpdate, `= any(array(`+owner+`))`, []any{ids})
+	}
 }
 
 // read is load without the locks, for a look.
 func (u *unit) read(b *pgx.Batch, which string, args ...any) {
-	u.queue(b, "", which, args)
+	u.queue(b, "", `= any(array(`+which+`))`, args)
 	u.queueReplies(b, which, args)
 }
 
@@ -71,9 +78,9 @@ func (u *unit) queue(b *pgx.Batch, lock, which string, args []any) {
 		lock = ""
 	}
 	args = append([]any{u.tenant}, args...)
-	where := ` where tenant_id = $1 and turn_id = any(array(` + which + `)) `
-	b.Queue(`select `+turnColumns+` from turns`+where+`order by turn_id `+lock, args...).Query(u.scanTurns)
-	b.Queue(selectCallsOfTurns+where+`order by call_id`, args...).Query(u.scanCalls)
+	where := ` where tenant_id = $1 and turn_id ` + which
+	b.Queue(`select `+turnColumns+` from turns`+where+` order by turn_id `+lock, args...).Query(u.scanTurns)
+	b.Queue(selectCallsOfTurns+where, args...).Query(u.scanCalls)
 }
 
 // queueReplies reads the continuations of turns that ask for a reply, which
@@ -90,8 +97,9 @@ const selectContinuationsOfReplies = `
 
 // selectCallsOfTurns reads calls with the approval of each and the
 // continuation of their turn; no other turn has one but those of
-// [unit.queueReplies]. It comes after the locks: what the statement that waited for them joins is old. With
-// "offset 0" the lookups stay lookups, one by one, whatever the planner thinks.
+// [unit.queueReplies]. It comes after the locks: what the statement that waited
+// for them joins is old. With "offset 0" the lookups stay lookups, one by one,
+// whatever the planner thinks.
 const selectCallsOfTurns = `
 	select ` + callColumns + `,
 	       approval_id::text, approval_state, ` + approvalAnswer + `,
@@ -146,6 +154,7 @@ func (u *unit) scanCalls(rows pgx.Rows) error {
 			u.attachContinuation(t, &k)
 		}
 	}
+	u.sortCalls()
 	return rows.Err()
 }
 
@@ -171,22 +180,25 @@ func (u *unit) attachContinuation(t *model.Turn, k *continuationRow) {
 	}
 }
 
+// sortCalls brings each turn's calls into the order of their ids.
+func (u *unit) sortCalls() {
+	for _, t := range u.turns {
+		slices.SortFunc(t.Calls, func(a, b *model.Call) int { return cmp.Compare(a.ID, b.ID) })
+	}
+}
+
 // sorted gives the unit's turns by id, which is the order of writing.
 func (u *unit) sorted() []*model.Turn {
 	out := make([]*model.Turn, 0, len(u.turns))
 	for _, t := range u.turns {
 		out = append(out, t)
 	}
-	slices.SortFunc(out, func(a, b *model.Turn) int {
-		switch {
-		case a.ID < b.ID:
-			return -1
-		case a.ID > b.ID:
-			return 1
-		}
-		return 0
-	})
+	sortTurns(out)
 	return out
+}
+
+func sortTurns(turns []*model.Turn) {
+	slices.SortFunc(turns, func(a, b *model.Turn) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // dirty tells whether any turn was changed, and the first illegal edge that
