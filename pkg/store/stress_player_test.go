@@ -275,7 +275,7 @@ func (p *player) append() {
 	if p.oneIn(2) {
 		appending.Reply = &model.Turn{Execution: model.ExecuteWhenDecided, Sink: model.Sink{Type: model.SinkNone, AcceptWithin: time.Minute}}
 	}
-	if turn, ok := pick(p, &p.turns); ok && p.oneIn(8) { // the conversation goes back
+	if turn, ok := pick(p, &p.turns); ok && turn.Message != "" && p.oneIn(8) { // the conversation goes back
 		appending.Topic, appending.Messages, appending.Again = turn.Topic, nil, turn.Message
 		appending.Reply = &model.Turn{Execution: model.ExecuteWhenDecided, Sink: model.Sink{Type: model.SinkNone, AcceptWithin: time.Minute}}
 	}
