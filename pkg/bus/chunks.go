@@ -2,13 +2,10 @@ package bus
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/countersign/countersign/pkg/model"
 )
@@ -49,11 +46,11 @@ func (c Chunks) message() *nats.Msg {
 	return msg
 }
 
-func decodeChunks(tenant model.TenantID, turn model.TurnID, msg jetstream.Msg) (Chunks, error) {
-	c := Chunks{Tenant: tenant, Turn: turn, Lines: msg.Data()}
+func decodeChunks(tenant model.TenantID, turn model.TurnID, header nats.Header, lines []byte) (Chunks, error) {
+	c := Chunks{Tenant: tenant, Turn: turn, Lines: lines}
 	for name, n := range map[string]*int64{fenceHeader: &c.Fence, firstHeader: &c.First, countHeader: &c.Count} {
 		var err error
-		if *n, err = strconv.ParseInt(msg.Headers().Get(name), 10, 64); err != nil || *n < 0 {
+		if *n, err = strconv.ParseInt(header.Get(name), 10, 64); err != nil || *n < 0 {
 			return c, fmt.Errorf("chunks of turn %s: header %s is no number", turn, name)
 		}
 	}
@@ -65,57 +62,4 @@ func decodeChunks(tenant model.TenantID, turn model.TurnID, msg jetstream.Msg) (
 func (b *Bus) PublishChunks(ctx context.Context, c Chunks) error {
 	_, err := b.publishBatch(ctx, "chunks", []*nats.Msg{c.message()})
 	return err
-}
-
-// FollowChunks gives handle every message of a turn's stream that is still
-// kept, from the first on, and then each as it comes, one after the other,
-// until handle says no or ctx ends. Errors: ctx's; [ErrDisconnected] and others when they
-// cannot be followed further: the caller begins anew or reads the rows.
-func (b *Bus) FollowChunks(ctx context.Context, tenant model.TenantID, turn model.TurnID, handle func(Chunks) bool) error {
-	consumer, err := b.followChunks(ctx, ChunkSubject(tenant, turn))
-	if err != nil {
-		return fmt.Errorf("follow chunks: %w", plainError(err))
-	}
-	messages, err := consumer.Messages(jetstream.PullMaxMessages(100), jetstream.PullExpiry(10*time.Second), jetstream.PullHeartbeat(2*time.Second))
-	if err != nil {
-		return fmt.Errorf("follow chunks: %w", plainError(err))
-	}
-	defer context.AfterFunc(ctx, messages.Stop)()
-	defer messages.Stop()
-	for {
-		msg, err := messages.Next()
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case errors.Is(err, jetstream.ErrNoHeartbeat):
-			continue // the server is away; an ordered consumer is made again when it is back
-		case err != nil:
-			return fmt.Errorf("follow chunks: %w", plainError(err))
-		}
-		c, err := decodeChunks(tenant, turn, msg)
-		if err != nil {
-			count(b.metrics.garbage, 1, "chunks")
-			continue
-		}
-		b.metrics.deliver("chunks", 1, time.Time{})
-		if !handle(c) {
-			return nil
-		}
-	}
-}
-
-func (b *Bus) followChunks(ctx context.Context, subject string) (jetstream.Consumer, error) {
-	make := func() (jetstream.Consumer, error) {
-		return b.js.OrderedConsumer(ctx, ChunksStream, jetstream.OrderedConsumerConfig{
-			FilterSubjects: []string{subject}, DeliverPolicy: jetstream.DeliverAllPolicy, InactiveThreshold: time.Minute,
-		})
-	}
-	consumer, err := make()
-	if streamMissing(err) {
-		if err := b.repairStreams(ctx); err != nil {
-			return nil, err
-		}
-		return make()
-	}
-	return consumer, err
 }

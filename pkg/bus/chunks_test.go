@@ -78,3 +78,86 @@ func TestFollowingChunksEnds(t *testing.T) {
 		t.Error("it ended without its context's error")
 	}
 }
+
+// said is a turn of which n chunks are published, one to a message.
+type said struct {
+	t      *testing.T
+	writer *testBus
+	turn   model.TurnID
+	n      int64
+}
+
+func (s *said) more(n int) {
+	s.t.Helper()
+	for range n {
+		c := Chunks{Tenant: "default", Turn: s.turn, Fence: 1, First: s.n, Count: 1, Lines: fmt.Appendf(nil, "%d\n", s.n)}
+		if err := s.writer.PublishChunks(s.t.Context(), c); err != nil {
+			s.t.Fatal(err)
+		}
+		s.n++
+	}
+}
+
+// follows gives the places of the chunks as they come to a node, and goes on
+// only when each is taken. It begins anew where it cannot be followed further.
+func (s *said) follows(node *testBus) <-chan int64 {
+	ctx, cancel := context.WithCancel(s.t.Context())
+	places, ended := make(chan int64), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for next := int64(0); ctx.Err() == nil; {
+			_ = node.FollowChunks(ctx, "default", s.turn, func(c Chunks) bool {
+				if c.First < next {
+					return true
+				}
+				next = c.First + 1
+				select {
+				case places <- c.First:
+				case <-ctx.Done():
+				}
+				return true
+			})
+		}
+	}()
+	s.t.Cleanup(func() { cancel(); <-ended })
+	return places
+}
+
+// A follower that takes its time, or was cut off, misses messages and reads
+// them again: each comes once, in order.
+func TestChunksThatWereMissedAreReadAgain(t *testing.T) {
+	t.Parallel()
+	server := startServer(t)
+	relay := startRelay(t, server)
+	s := &said{t: t, writer: ready(t, server), turn: model.NewTurnID()}
+	node := connect(t, relay.url())
+	eventually(t, "connected", node.Connected)
+	s.more(1)
+	places := s.follows(node)
+	want := int64(0)
+	takes := func(until int64) {
+		t.Helper()
+		for ; want < until; want++ {
+			select {
+			case got := <-places:
+				if got != want {
+					t.Fatalf("chunk %d came, want %d", got, want)
+				}
+			case <-t.Context().Done():
+				t.Fatalf("chunk %d did not come", want)
+			}
+		}
+	}
+	takes(1)
+	s.more(2*followBuffer + 1) // nobody takes them: some are dropped
+	takes(followBuffer)
+	s.more(1)
+	takes(s.n)
+
+	relay.freeze()
+	s.more(5)
+	relay.cut()
+	takes(s.n)
+	s.more(1)
+	takes(s.n)
+}

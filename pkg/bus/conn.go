@@ -28,6 +28,7 @@ type Bus struct {
 	repair    repair
 	outbox    *Dirty
 	settling  settling
+	chunks    chunkStream
 
 	done      chan struct{} // closed by Close
 	publisher sync.WaitGroup

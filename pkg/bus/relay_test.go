@@ -86,6 +86,17 @@ func (r *relay) unfreeze() {
 	}
 }
 
+// cut ends the connections and loses what is on its way; new ones may come.
+func (r *relay) cut() {
+	r.mu.Lock()
+	for _, conn := range r.conns {
+		conn.Close()
+	}
+	r.conns = nil
+	r.mu.Unlock()
+	r.unfreeze()
+}
+
 func (r *relay) close() {
 	r.listener.Close()
 	r.unfreeze()
