@@ -9,6 +9,11 @@ import (
 	"github.com/countersign/countersign/cmd/countersign/bench"
 )
 
+type benchCmds struct {
+	Trips   benchCmd        `cmd:"" default:"withargs" help:"Measure round trips per second, next to what the database could do."`
+	Streams benchStreamsCmd `cmd:"" help:"Measure what open streams cost: delays, commits, memory."`
+}
+
 type benchCmd struct {
 	InFlight []int         `default:"1,16,64,256" help:"Round trips at once, one measurement each."`
 	For      time.Duration `default:"5s" help:"Length of each measurement."`
@@ -27,7 +32,8 @@ between machines.
 
 Examples:
   countersign bench
-  countersign bench --in-flight 64 --for 20s --json`
+  countersign bench --in-flight 64 --for 20s --json
+  countersign bench streams`
 }
 
 // Run measures and prints.

@@ -35,7 +35,7 @@ type CLI struct {
 	Verify  verifyCmd  `cmd:"" help:"Hold the rows against the invariants: is anything lost, doubled, stranded or tampered with?"`
 	Halt    haltCmd    `cmd:"" help:"Start no calls of a tenant any more: the kill switch."`
 	Resume  resumeCmd  `cmd:"" help:"Start calls of a tenant again."`
-	Bench   benchCmd   `cmd:"" help:"Measure round trips per second, next to what the database could do."`
+	Bench   benchCmds  `cmd:"" help:"Measure round trips per second, next to what the database could do; or what open streams cost."`
 
 	Workspace workspaceCmd `cmd:"" hidden:"" help:"Serve the demo's folder as an MCP server over stdio."`
 }
