@@ -23,7 +23,7 @@ test: ## Vet, check the format, and run every test under the race detector, on r
 	go test -race -shuffle=on -count=1 -timeout=30m ./...
 
 # What is about NATS itself: hints, signals in time, traces over it, streams of chunks.
-ABOUT_NATS := Hint|Stream|Signal|Trace|Measured|WorkerEndsWhatItHasBegun|Window|Readme
+ABOUT_NATS := Hint|Stream|Signal|Trace|Measured|WorkerEndsWhatItHasBegun|Window|Chat|Readme|AuditIsLinked|ReachTheirSinks/a_JetStream
 
 without-nats: ## Run the tests of the services with NATS switched off from the start; it takes longer.
 	@scripts/setup.sh postgres redis
