@@ -13,6 +13,7 @@ import (
 	"github.com/countersign/countersign/pkg/bus"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/services/continuer/audit"
 	"github.com/countersign/countersign/services/continuer/dispatch"
 	"github.com/countersign/countersign/services/continuer/sweep"
 	"github.com/countersign/countersign/services/worker/pipeline"
@@ -92,6 +93,7 @@ func (s *system) startContinuer(ctx context.Context, postgres, nats string, log 
 	s.run(ctx, b.Run)
 	s.run(ctx, d.Run)
 	s.run(ctx, sweeper.Run)
+	s.run(ctx, audit.NewChainer(st, log).Run)
 	s.run(ctx, func(ctx context.Context) error {
 		<-ctx.Done()
 		cancel()
