@@ -13,6 +13,7 @@ import (
 	"net/url"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -40,6 +41,19 @@ type system struct {
 	sql      *sql.DB
 	keys     map[string]string // by name; tokens, too
 	log      logged
+	waits    *waits
+}
+
+// waits knows how many requests wait for a topic's change now.
+type waits struct {
+	*watch.Hub
+	now atomic.Int32
+}
+
+func (w *waits) Wait(ctx context.Context, key store.TopicKey, after int64) error {
+	w.now.Add(1)
+	defer w.now.Add(-1)
+	return w.Hub.Wait(ctx, key, after)
 }
 
 // logged is what the node has logged.
@@ -83,12 +97,13 @@ func newSystem(t *testing.T, with ...func(*Limits)) *system {
 	projection := watch.NewProjection(b, s.store, cache, log, 0)
 	s.run(hub.Run)
 	s.run(projection.Run)
+	s.waits = &waits{Hub: hub}
 	limits := Limits{DefaultExpiry: time.Hour, Body: 1 << 20}
 	for _, change := range with {
 		change(&limits)
 	}
 	server := httptest.NewServer(New(Deps{
-		Store: s.store, Waiter: hub, Projections: projection, Events: hub, Log: log,
+		Store: s.store, Waiter: s.waits, Projections: projection, Events: hub, Log: log,
 		Windows: aisdk.NewWindows(s.store, hub, b, time.Minute, log), Intake: &aisdk.Intake{Chunks: b, Log: log},
 		TracerProvider: sdktrace.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Propagator: propagation.TraceContext{},
 	}, limits, Origins{pageOrigin}))

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -242,6 +243,30 @@ func TestATokensStreamsEndWithIt(t *testing.T) {
 	s.do(call{method: del, path: "/v1/keys/web"}).want(204)
 	s.do(call{key: "lasting", path: "/v1/topics/a"}).problem(401, "unauthenticated")
 	for range lasting {
+	}
+}
+
+// A request that waits is told nothing that comes after the end of its key.
+func TestARequestThatWaitsEndsWithItsToken(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	about := s.placed("root", "a", "1")
+	s.key(acme, store.KeyRow{Name: "web", Roles: []model.Role{model.RoleBackend}})
+	s.mint("bob", "web", `{"subject":"user:bob","topics":["a"]}`)
+	answers := make(chan result, 3)
+	for _, path := range []string{"/v1/approvals/{approval}?wait=60s", "/v1/turns/{turn}?wait=60s", "/v1/calls?topic=a&state=succeeded&wait=60s"} {
+		go func() { answers <- s.do(call{key: "bob", path: about.in(path)}) }()
+	}
+	for s.waits.now.Load() < 3 {
+		if t.Context().Err() != nil {
+			t.Fatal("the requests never waited")
+		}
+		runtime.Gosched()
+	}
+	s.do(call{method: del, path: "/v1/keys/web"}).want(204)
+	s.answer("user:eve", about["approval"], `{"approved":false}`).want(200)
+	for range 3 {
+		(<-answers).problem(401, "unauthenticated")
 	}
 }
 

@@ -58,7 +58,7 @@ const renewEvery = 10 * time.Second
 // most. look reads, and tells whether that is worth answering. It looks first
 // and gets the topic's version from before; so nothing is missed between the
 // looking and the waiting. hold, if not nil, is the turn whose hold the
-// waiting renews.
+// waiting renews. Whoever was revoked meanwhile is told that, and nothing else.
 func (r *request) await(wait time.Duration, topic model.TopicID, hold *model.Turn, look func() (bool, error)) error {
 	ctx, cancel := r.waiting(wait)
 	defer cancel()
@@ -71,6 +71,9 @@ func (r *request) await(wait time.Duration, topic model.TopicID, hold *model.Tur
 			return err
 		}
 		if err := r.rest(ctx, store.TopicKey{Tenant: r.tenant(), Topic: topic}, version, hold); err != nil {
+			return err
+		}
+		if err := r.stillMay()(ctx); err != nil {
 			return err
 		}
 	}
@@ -115,7 +118,7 @@ const lookAgain = time.Second
 func (r *request) awaitList(wait time.Duration, topic model.TopicID, look func() (bool, error)) error {
 	if topic != "" {
 		err := r.await(wait, topic, nil, look)
-		if !errors.Is(err, model.ErrNotFound) {
+		if !errors.Is(err, model.ErrNotFound) || errors.Is(err, errUnauthenticated) {
 			return err
 		}
 		_, err = look()
@@ -133,6 +136,9 @@ func (r *request) awaitList(wait time.Duration, topic model.TopicID, look func()
 		case <-tick.C:
 		case <-ctx.Done():
 			return nil
+		}
+		if err := r.stillMay()(ctx); err != nil {
+			return err
 		}
 	}
 }
