@@ -156,7 +156,7 @@ func TestSettingsThatMakeNoSenseAreRefused(t *testing.T) {
 		{"live with parts", register(`{"live":true,"parts":[{"type":"text","text":"x"}]}`), 422, "invalid", "/parts"},
 		{"continues", with(`"continues":"hunter2"`), 422, "invalid", "/continues"},
 		{"sink type", with(`"sink":{"type":"mail"}`), 422, "invalid", "/sink/type"},
-		{"the model's sink", with(`"sink":{"type":"model"}`), 422, "invalid", "/sink/type"},
+		{"a URL of the model's sink", with(`"sink":{"type":"model","url":"https://example.com"}`), 422, "invalid", "/sink/url"},
 		{"a file as webhook", with(`"sink":{"type":"webhook","url":"file:///etc/passwd"}`), 422, "invalid", "/sink/url"},
 		{"a password in a webhook", with(`"sink":{"type":"webhook","url":"https://me:hunter2@example.com/"}`), 422, "invalid", "/sink/url"},
 		{"no URL", with(`"sink":{"type":"webhook"}`), 422, "invalid", "/sink/url"},
