@@ -81,7 +81,7 @@ func TestTheTrapsOfChatClients(t *testing.T) {
 	slow.HTTP.URL += "?slow"
 	slow.Timeout = "60s"
 	must(t, second(d.Node(0).PutTool(t.Context(), "slow_file", slow)))
-	topics := []string{"b6", "b7", "c", "d", "e6", "e7", "edit6", "edit7", "quorum"}
+	topics := []string{"b6", "b7", "c", "d", "e6", "e7", "edit6", "edit7", "quorum", "queue"}
 	person := d.people("web", true, topics...)
 
 	for _, sdk := range []string{"6", "7"} {
@@ -167,6 +167,26 @@ func TestTheTrapsOfChatClients(t *testing.T) {
 		}
 		kinds(t, d.as(person("user:ann"), "6", body), "start", "tool-approval-request", "finish", "[DONE]") // the same person counts once
 		kinds(t, d.as(person("user:bob"), "6", body), "start", "tool-output-available")
+	})
+	t.Run("a message waits for an open card", func(t *testing.T) {
+		t.Parallel()
+		d := d.in(t)
+		cards := d.cards("queue", "c")
+		body := strings.Replace(writes("queue", "u2", "And then?"), `"extra"`, `"whileOpen":"queue","extra"`, 1)
+		if c := kinds(t, d.as(person("user:ann"), "6", body), "error"); !strings.Contains(fmt.Sprint(c["errorText"]), "not begun") { // held long enough
+			t.Errorf("told: %v", c)
+		}
+		must(t, second(d.As(0, "user:bob").Decide(t.Context(), cards[0], client.Decision{Approved: false})))
+		card, err := d.Node(0).Approval(t.Context(), cards[0])
+		must(t, err)
+		d.accept("queue", client.Turn{ID: card.Turn})
+		queued := d.replyTo(0, "queue")
+		if queued.Turn.Continues == "" || queued.Message.ID == "m" {
+			t.Errorf("the answer: %+v", queued)
+		}
+		again := d.as(person("user:ann"), "6", body)
+		d.stream(0, "queue", queued).say(speaks...)
+		kinds(t, again, "start", "start-step", "text-start", "text-delta", "text-end", "finish-step", "finish", "[DONE]")
 	})
 	t.Run("who may decide", func(t *testing.T) {
 		t.Parallel()

@@ -40,7 +40,7 @@ func (s *Service) ReplyAgain(ctx context.Context, from Origin, topic model.Topic
 
 func (s *Service) append(ctx context.Context, from Origin, topic model.TopicID, req MessagesRequest, edit bool) (store.Appended, error) {
 	f := &faults{}
-	while := f.whileOpen(req.WhileOpen)
+	while := f.whileOpenOf(req.WhileOpen, req.Reply && !edit)
 	if n := len(req.Messages); n == 0 || n > MaxMessages {
 		f.add("/messages", "must have 1 to %d items", MaxMessages)
 		return store.Appended{}, f.err()

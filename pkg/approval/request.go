@@ -53,7 +53,7 @@ type FinishRequest struct {
 // MessagesRequest appends messages of the user or the system.
 type MessagesRequest struct {
 	Messages  []strictjson.Raw `json:"messages" doc:"UIMessages of role user or system, each with its id."`
-	WhileOpen string           `json:"whileOpen,omitzero" enum:"block,supersede,parallel"`
+	WhileOpen string           `json:"whileOpen,omitzero" enum:"block,supersede,parallel,queue" doc:"queue: with reply, which waits until the open turns are over."`
 	Reply     bool             `json:"reply,omitzero" doc:"Ask for an answer to the last message: a continuation is ready at once, for whoever opens the turn that answers."`
 	Sink      *SinkRequest     `json:"sink,omitzero" doc:"With reply: where that continuation goes; the key's own sink by default."`
 }

@@ -48,6 +48,14 @@ func (f *faults) whileOpen(text string) store.WhileOpen {
 		string(store.WhileOpenBlock), string(store.WhileOpenSupersede), string(store.WhileOpenParallel)))
 }
 
+// whileOpenOf is [faults.whileOpen] for a message, whose reply can also wait.
+func (f *faults) whileOpenOf(text string, reply bool) store.WhileOpen {
+	if reply && text == string(store.WhileOpenQueue) {
+		return store.WhileOpenQueue
+	}
+	return f.whileOpen(text)
+}
+
 func (f *faults) executor(text string) model.Executor {
 	return model.Executor(f.word("/executor", text, string(model.ExecutorWorker), string(model.ExecutorCaller)))
 }

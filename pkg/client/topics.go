@@ -8,7 +8,7 @@ import (
 // MessagesRequest appends messages of the user or the system.
 type MessagesRequest struct {
 	Messages  []Message `json:"messages"`
-	WhileOpen string    `json:"whileOpen,omitzero"` // block, supersede, parallel
+	WhileOpen string    `json:"whileOpen,omitzero"` // block, supersede, parallel; with Reply also queue
 	Reply     bool      `json:"reply,omitzero"`     // asks for an answer to the last message
 	Sink      *Sink     `json:"sink,omitzero"`      // with Reply: who is to answer; nil is the key's own sink
 }

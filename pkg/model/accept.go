@@ -4,7 +4,7 @@ import "time"
 
 // Acceptable tells whether the turn's continuation can be accepted, and
 // changes nothing. Errors: [ErrContinuationAccepted], [ErrContinuationEnded],
-// [ErrTurnOpen] while calls are still open, [ErrTurnEnded] for a turn without
+// [ErrTurnOpen] while calls are still open or the reply is queued, [ErrTurnEnded] for a turn without
 // calls that asks for no reply, which nothing continues.
 func (t *Turn) Acceptable() error {
 	c := t.Continuation
@@ -13,7 +13,7 @@ func (t *Turn) Acceptable() error {
 		return ErrContinuationEnded
 	case c == nil && t.State().Ended():
 		return ErrTurnEnded
-	case c == nil:
+	case c == nil, t.Queued:
 		return ErrTurnOpen
 	case c.State == ContinuationAccepted:
 		return ErrContinuationAccepted
@@ -58,7 +58,7 @@ func (t *Turn) Begin(now time.Time) {
 // GiveUp ends a delivery that was tried for a day: a person must look.
 func (t *Turn) GiveUp(now time.Time) bool {
 	c := t.Continuation
-	if t.Hold != nil || c == nil || now.Before(c.ReadyAt.Add(DeadLetterAfter)) ||
+	if t.Hold != nil || t.Queued || c == nil || now.Before(c.ReadyAt.Add(DeadLetterAfter)) ||
 		c.State != ContinuationReady && c.State != ContinuationDispatched {
 		return false
 	}

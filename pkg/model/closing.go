@@ -17,7 +17,7 @@ func (t *Turn) End(state TurnState, why Outcome, text string, now time.Time) boo
 	if state == TurnError {
 		t.EndReason = text
 	}
-	t.Streaming, t.Live, t.Hold = false, nil, nil
+	t.Streaming, t.Live, t.Hold, t.Queued = false, nil, nil, false
 	if c := t.Continuation; c != nil {
 		t.moveContinuation(ContinuationSuperseded)
 	}
@@ -64,6 +64,16 @@ func (t *Turn) Expire(c *Call, now time.Time) bool {
 	}
 	t.closeApproval(c, OutcomeExpired, TextExpired, now)
 	t.settle(now)
+	return true
+}
+
+// Release lets a queued reply be given, now that its turn has come.
+func (t *Turn) Release(now time.Time) bool {
+	if !t.Queued || t.Continuation == nil {
+		return false
+	}
+	t.Queued, t.Changed = false, true
+	t.Continuation.ReadyAt, t.Continuation.Changed = now, true // it may go to its sink now
 	return true
 }
 

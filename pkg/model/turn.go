@@ -74,6 +74,10 @@ type Turn struct {
 	Discarded bool // a live turn that died without a committed call
 	Reply     bool // it asks for an answer to its message, which is a person's: it has no calls and no parts
 
+	// Queued is a reply whose turn has not come: nobody is told of it, and
+	// nobody can give it, before the turns before it are over.
+	Queued bool
+
 	Execution   Execution
 	RequestedBy string
 	Continues   TurnID // the turn whose continuation this one accepted, or ""

@@ -252,7 +252,7 @@ const selectContinuations = `
 	  join turns t using (tenant_id, turn_id)
 	  join topics p on p.tenant_id = k.tenant_id and p.topic_id = k.topic_id
 	 where k.tenant_id = $1
-	   and ($2 = '' or k.state = $2)
+	   and ($2 = '' or k.state = $2 and (k.state <> 'ready' or not t.queued))
 	   and ($3 = '' or k.topic_id = $3)
 	   and ($4 = '' or k.turn_id > nullif($4, '')::uuid)`
 

@@ -48,6 +48,7 @@ type DueContinuation struct {
 type Due struct {
 	Runs          []DueRun
 	Continuations []DueContinuation
+	Queued        bool // a reply of the topics is queued: its turn may have come
 }
 
 // DueIn looks at topics that a signal named: what was just queued and not
@@ -123,7 +124,7 @@ const selectDueTurns = `
 func selectDue(turns, run, continuation string) string {
 	return `
 	select t.turn_id::text, topic_id, message_id, version, sink_type, sink_target, accept_within_ms, traceparent,
-	       call_id::text, tool_call_id, executor, fence, published,
+	       t.queued, call_id::text, tool_call_id, executor, fence, published,
 	       generation, deliveries, edited_tools, edited_calls
 	  from (select * from turns
 	         where tenant_id = $1 and ` + turns + `
@@ -170,11 +171,13 @@ func (d *Due) scan(tenant model.TenantID, rows pgx.Rows) error {
 		var target string
 		var accept int64
 		var tools, toolCalls []string
+		var queued bool
 		if err := rows.Scan(&c.Turn, &c.Topic, &c.Message, &c.Version, &c.Sink.Type, &target, &accept, &c.Traceparent,
-			&run.call, &run.toolCall, &run.executor, &run.fence, &run.published,
+			&queued, &run.call, &run.toolCall, &run.executor, &run.fence, &run.published,
 			&generation, &deliveries, &tools, &toolCalls); err != nil {
 			return err
 		}
+		d.Queued = d.Queued || queued
 		c.Sink = sinkOf(c.Sink.Type, target, accept)
 		if run.call != nil {
 			d.Runs = append(d.Runs, run.of(&c))

@@ -38,6 +38,15 @@ var invariantsAtRest = []Invariant{{
 	  from turns
 	 where live_until <= now() - @late::interval`,
 }, {
+	Number: "I8", Name: "queued-replies-have-their-turn", AtRest: true,
+	Sentence: "No reply is queued behind turns that are over.",
+	Next:     "whether a continuer runs: its sweep lets the reply be given",
+	sql: `
+	select q.tenant_id, q.topic_id, q.turn_id::text, '', 'its reply is queued, and no turn of the topic is open before it'
+	  from turns q
+	  join topics p using (tenant_id, topic_id)
+	 where q.queued and p.updated_at <= now() - @late::interval and ` + itsTurnHasCome,
+}, {
 	Number: "I8", Name: "signals-are-sent", AtRest: true,
 	Sentence: "No topic's last change is still to be signalled.",
 	Next:     "whether NATS answers, and whether a continuer runs",

@@ -12,9 +12,9 @@ type OpenTurn struct {
 
 // makeWay answers for the turns of a topic that are open: it ends them, or
 // says with [model.ErrTurnOpen] which is in the way. The turn that is being
-// continued never is.
+// continued never is, and a queued reply is in nobody's way.
 func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID) (*OpenTurn, error) {
-	if while == WhileOpenParallel {
+	if while == WhileOpenParallel || while == WhileOpenQueue {
 		return nil, nil
 	}
 	var inTheWay []*model.Turn
@@ -29,6 +29,9 @@ func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID
 			t.End(model.TurnAborted, model.OutcomeSuperseded, model.TextSuperseded, u.now)
 			continue
 		}
+		if t.Queued {
+			continue
+		}
 		open := &OpenTurn{Turn: t.ID, State: t.State(), Message: t.Message}
 		if t.Continuation != nil {
 			open.ContinuationState = t.Continuation.State
@@ -36,6 +39,16 @@ func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID
 		return open, model.ErrTurnOpen
 	}
 	return nil, nil
+}
+
+// busy tells whether a turn of the topic is open.
+func (u *unit) busy(topic model.TopicID) bool {
+	for _, t := range u.turns {
+		if t.Topic == topic && !t.State().Ended() {
+			return true
+		}
+	}
+	return false
 }
 
 // unheld tells whether a topic has open turns that the unit does not hold,

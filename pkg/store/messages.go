@@ -197,7 +197,7 @@ func (a *appender) judge() (Appended, error) {
 func (a *appender) ask(message model.MessageID, step int) model.TurnID {
 	turn := *a.Reply
 	turn.Tenant, turn.ID, turn.Topic, turn.Message, turn.Step = a.tenant, a.reply, a.Topic, message, step
-	turn.Reply = true
+	turn.Reply, turn.Queued = true, a.WhileOpen == WhileOpenQueue && a.busy(a.Topic)
 	turn.Begin(a.now)
 	turn.AuditReply(a.Actor, a.Channel, a.dropped, a.now)
 	a.turns[turn.ID], a.fresh[turn.ID] = &turn, true
@@ -207,5 +207,12 @@ func (a *appender) ask(message model.MessageID, step int) model.TurnID {
 
 func (a *appender) write(b *pgx.Batch) {
 	a.saveChanged(b)
+	if t := a.turns[a.reply]; t != nil && t.Queued {
+		b.Queue(queueReply, a.tenant, string(t.ID))
+	}
 	a.goBack(b)
 }
+
+const queueReply = `
+	update turns set queued = true
+	 where tenant_id = $1 and turn_id = ($2::text)::uuid`

@@ -19,6 +19,9 @@ const (
 	WhileOpenBlock     WhileOpen = "block"
 	WhileOpenSupersede WhileOpen = "supersede"
 	WhileOpenParallel  WhileOpen = "parallel"
+	// Of a message alone: it is there at once, and its reply waits until the
+	// open turns are over.
+	WhileOpenQueue WhileOpen = "queue"
 )
 
 // Registration is a turn as a chat backend hands it over, validated, with

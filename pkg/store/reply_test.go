@@ -202,3 +202,67 @@ func TestAConversationGoesBack(t *testing.T) {
 	requireConsistent(t, s)
 	requireInvariants(t, s, Scope{})
 }
+
+// A queued reply is asked for with its message, and given when nothing before
+// it is open any more; nobody is told of it, or can give it, earlier.
+func TestAQueuedReplyWaitsForItsTurn(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	first, err := s.AppendMessages(t.Context(), tenant, asks("chat", "u1"))
+	must(t, err)
+	card := answer(t, s, "chat", "a1", first, asking(putTool(t, s, "danger", model.EffectUnsafe), "c"))
+	var queued []Appended
+	for _, id := range []string{"u2", "u3"} {
+		next := asks("chat", id)
+		next.WhileOpen = WhileOpenQueue
+		next.Reply.Sink = model.Sink{Type: model.SinkWebhook, URL: "https://backend.example", AcceptWithin: time.Minute}
+		out, err := s.AppendMessages(t.Context(), tenant, next)
+		if err != nil || !out.Created || out.Reply == "" {
+			t.Fatalf("queue %s: %+v, %v", id, out, err)
+		}
+		queued = append(queued, out)
+	}
+	requireDue := func(want ...model.TurnID) {
+		t.Helper()
+		due, err := s.DueIn(t.Context(), []TopicKey{{tenant, "chat"}})
+		must(t, err)
+		listed, err := s.Continuations(t.Context(), tenant, model.ContinuationReady, "chat", "", 10)
+		must(t, err)
+		if len(due.Continuations) != len(want) || len(listed) != len(want) || len(want) > 0 && due.Continuations[0].Turn != want[0] {
+			t.Errorf("due: %+v, listed: %+v, want %v", due.Continuations, listed, want)
+		}
+	}
+	requireDue()
+	early := registration("chat")
+	early.Message, early.Continues = "a2", queued[0].Reply
+	if _, err := s.Register(t.Context(), early); !errors.Is(err, model.ErrTurnOpen) {
+		t.Errorf("a reply before its turn: %v", err)
+	}
+	if n, err := s.LapseHolds(t.Context()); err != nil || n != 0 {
+		t.Errorf("let go while a card is open: %d, %v", n, err)
+	}
+	if n, err := s.Cancel(t.Context(), tenant, "chat", card.Turn.ID, "key:ops", "api"); err != nil || n != 1 {
+		t.Errorf("cancel: %d, %v", n, err)
+	}
+	for i, q := range queued {
+		requireDue()
+		if n, err := s.LapseHolds(t.Context()); err != nil || n != 1 {
+			t.Errorf("let go: %d, %v", n, err)
+		}
+		requireDue(q.Reply)
+		answer(t, s, "chat", []string{"a2", "a3"}[i], q)
+	}
+	late := asks("chat", "u4")
+	late.WhileOpen = WhileOpenQueue // with nothing open it is an ordinary one
+	out, err := s.AppendMessages(t.Context(), tenant, late)
+	must(t, err)
+	late = asks("chat", "u5")
+	late.WhileOpen = WhileOpenQueue
+	_, err = s.AppendMessages(t.Context(), tenant, late)
+	must(t, err)
+	if n, err := s.Cancel(t.Context(), tenant, "chat", "", "key:ops", "api"); err != nil || n != 2 {
+		t.Errorf("cancel %s and what is queued behind it: %d, %v", out.Reply, n, err)
+	}
+	requireConsistent(t, s)
+	requireInvariants(t, s, Scope{})
+}

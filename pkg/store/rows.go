@@ -16,7 +16,7 @@ import (
 // statement in which they are unambiguous.
 
 const turnColumns = `turn_id::text, topic_id, message_id, step, coalesce(continues::text, ''), ended, end_reason, discarded,
-	streaming, reply, open_approvals, open_calls, unknown_calls, execution, requested_by, sink_type, sink_target, accept_within_ms,
+	streaming, reply, queued, open_approvals, open_calls, unknown_calls, execution, requested_by, sink_type, sink_target, accept_within_ms,
 	hold_lease_ms, hold_until, on_lapse, live_fence, live_token, live_until, traceparent`
 
 // scanTurn reads turnColumns, and after them what more a query selects.
@@ -31,7 +31,7 @@ func scanTurn(row pgx.Row, more ...any) (*model.Turn, error) {
 		target               string
 	)
 	err := row.Scan(append([]any{&t.ID, &t.Topic, &t.Message, &t.Step, &t.Continues, &t.Ended, &t.EndReason, &t.Discarded,
-		&t.Streaming, &t.Reply, &t.OpenApprovals, &t.OpenCalls, &t.UnknownCalls, &t.Execution, &t.RequestedBy, &t.Sink.Type, &target, &accept,
+		&t.Streaming, &t.Reply, &t.Queued, &t.OpenApprovals, &t.OpenCalls, &t.UnknownCalls, &t.Execution, &t.RequestedBy, &t.Sink.Type, &target, &accept,
 		&holdLease, &holdUntil, &onLapse, &live.Fence, &live.Token, &liveUntil, &t.Traceparent}, more...)...)
 	if err != nil {
 		return nil, err

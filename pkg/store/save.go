@@ -35,6 +35,7 @@ func (u *unit) save(b *pgx.Batch, touch bool) {
 	}
 	existing := slices.DeleteFunc(slices.Clone(changed), func(t *model.Turn) bool { return u.fresh[t.ID] })
 	if touch {
+		u.saveReleased(b, existing)
 		u.saveTurns(b, existing)
 	}
 	u.saveCalls(b, existing)
@@ -230,6 +231,23 @@ func (c *turnRows) add(t *model.Turn) {
 	c.lives = append(c.lives, live)
 }
 
+// saveReleased writes which replies are not queued any more.
+func (u *unit) saveReleased(b *pgx.Batch, turns []*model.Turn) {
+	var ids []string
+	for _, t := range turns {
+		if u.queued[t.ID] && !t.Queued {
+			ids = append(ids, string(t.ID))
+		}
+	}
+	if len(ids) > 0 {
+		b.Queue(releaseReplies, u.tenant, ids)
+	}
+}
+
+const releaseReplies = `
+	update turns set queued = false
+	 where tenant_id = $1 and turn_id = any($2::uuid[])`
+
 func (u *unit) saveContinuations(b *pgx.Batch, turns []*model.Turn) {
 	var ids, topics, states, accepted []string
 	var generations []int
@@ -242,7 +260,7 @@ func (u *unit) saveContinuations(b *pgx.Batch, turns []*model.Turn) {
 		}
 		ids, topics, states = append(ids, string(t.ID)), append(topics, string(t.Topic)), append(states, string(c.State))
 		accepted, generations, ready = append(accepted, string(c.AcceptedBy)), append(generations, c.Generation), append(ready, c.ReadyAt)
-		waits = append(waits, t.Sink.Type == model.SinkNone || t.Hold != nil)
+		waits = append(waits, t.Sink.Type == model.SinkNone || t.Hold != nil || t.Queued)
 	}
 	if len(ids) > 0 {
 		upsertContinuations.queue(b, nil, u.tenant, ids, topics, states, generations, ready, accepted, waits)

@@ -274,6 +274,9 @@ func (p *player) append() {
 	appending := Appending{Topic: model.TopicID(p.topic()), Messages: []NewMessage{m}, WhileOpen: p.while()}
 	if p.oneIn(2) {
 		appending.Reply = &model.Turn{Execution: model.ExecuteWhenDecided, Sink: model.Sink{Type: model.SinkNone, AcceptWithin: time.Minute}}
+		if p.oneIn(4) {
+			appending.WhileOpen = WhileOpenQueue
+		}
 	}
 	if turn, ok := pick(p, &p.turns); ok && turn.Message != "" && p.oneIn(8) { // the conversation goes back
 		appending.Topic, appending.Messages, appending.Again = turn.Topic, nil, turn.Message

@@ -43,16 +43,32 @@ const selectExpired = `
 	 where state = 'requested' and expires_at <= clock_timestamp()
 	 limit $1`
 
-// LapseHolds answers for the holders that are gone.
+// LapseHolds answers for the holders that are gone, and lets the replies be
+// given that were held by turns which are over.
 func (s *Store) LapseHolds(ctx context.Context) (int, error) {
-	return s.sweep(ctx, "lapse", selectLapsed, func(u *unit, t *model.Turn) { t.Lapse(u.now) })
+	return s.sweep(ctx, "lapse", selectLapsed, func(u *unit, t *model.Turn) {
+		if !t.Release(u.now) {
+			t.Lapse(u.now)
+		}
+	})
 }
 
 const selectLapsed = `
-	select tenant_id, turn_id::text
-	  from turns
-	 where hold_until <= clock_timestamp()
-	 limit $1`
+	(select tenant_id, turn_id::text
+	   from turns
+	  where hold_until <= clock_timestamp()
+	  limit $1)
+	 union all
+	(select tenant_id, turn_id::text
+	   from turns q
+	  where queued and ` + itsTurnHasCome + `
+	  limit $1)`
+
+// itsTurnHasCome is that nothing of the topic is open before a queued reply q.
+const itsTurnHasCome = `not exists (
+	         select from turns o
+	          where o.tenant_id = q.tenant_id and o.topic_id = q.topic_id and o.open and o.turn_id <> q.turn_id
+	            and (not o.queued or o.turn_id < q.turn_id))`
 
 // LoseLeases takes started runs away from owners whose lease has run out.
 func (s *Store) LoseLeases(ctx context.Context) (int, error) {
@@ -114,7 +130,7 @@ const selectUndeliverable = `
 	select k.tenant_id, k.turn_id::text
 	  from continuations k
 	  join turns t using (tenant_id, turn_id)
-	 where k.state in ('ready', 'dispatched') and t.sink_type <> 'none' and t.hold_until is null
+	 where k.state in ('ready', 'dispatched') and t.sink_type <> 'none' and t.hold_until is null and not t.queued
 	   and k.ready_at <= clock_timestamp() - interval '1 day'
 	 limit $1`
 

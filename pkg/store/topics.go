@@ -25,6 +25,7 @@ type TurnView struct {
 	OpenApprovals int
 	OpenCalls     int
 	Reply         bool // it asks for an answer to its message
+	Queued        bool // and that waits until the turns before it are over
 }
 
 // Topic reads one topic. Errors: [model.ErrNotFound].
@@ -56,7 +57,7 @@ const selectTopics = `
 	 where t.tenant_id = any($1::text[]) and t.topic_id = any($2::text[])`
 
 const selectOpenTurns = `
-	select t.tenant_id, t.topic_id, t.turn_id::text, t.state, t.message_id, t.open_approvals, t.open_calls, t.reply
+	select t.tenant_id, t.topic_id, t.turn_id::text, t.state, t.message_id, t.open_approvals, t.open_calls, t.reply, t.queued
 	  from unnest($1::text[], $2::text[]) as w (tenant_id, topic_id)
 	  join turns t using (tenant_id, topic_id)
 	 where t.open
@@ -126,7 +127,7 @@ func (s *Store) topicViews(ctx context.Context, topics, turns string, args ...an
 		for rows.Next() {
 			var key TopicKey
 			var t TurnView
-			if err := rows.Scan(&key.Tenant, &key.Topic, &t.ID, &t.State, &t.Message, &t.OpenApprovals, &t.OpenCalls, &t.Reply); err != nil {
+			if err := rows.Scan(&key.Tenant, &key.Topic, &t.ID, &t.State, &t.Message, &t.OpenApprovals, &t.OpenCalls, &t.Reply, &t.Queued); err != nil {
 				return err
 			}
 			if i, ok := index[key]; ok {

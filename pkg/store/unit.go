@@ -20,6 +20,7 @@ type unit struct {
 	turns  map[model.TurnID]*model.Turn
 	before map[model.TurnID]model.TurnStanding
 	fresh  map[model.TurnID]bool // turns whose rows this transaction inserts itself
+	queued map[model.TurnID]bool // which were, before
 	topics map[model.TopicID]*model.Topic
 	ended  map[model.TopicID]model.TopicStatus // of the turn that ended last in this transaction
 	seen   map[model.TopicID]*model.Topic      // topics as they were read, not locked; for answers alone
@@ -34,6 +35,7 @@ func newUnit(tenant model.TenantID) *unit {
 		turns:  map[model.TurnID]*model.Turn{},
 		before: map[model.TurnID]model.TurnStanding{},
 		fresh:  map[model.TurnID]bool{},
+		queued: map[model.TurnID]bool{},
 		topics: map[model.TopicID]*model.Topic{},
 		ended:  map[model.TopicID]model.TopicStatus{},
 		seen:   map[model.TopicID]*model.Topic{},
@@ -134,6 +136,9 @@ func (u *unit) scanTurns(rows pgx.Rows) error {
 func (u *unit) hold(t *model.Turn) {
 	t.Tenant = u.tenant
 	u.turns[t.ID] = t
+	if t.Queued {
+		u.queued[t.ID] = true
+	}
 	u.before[t.ID] = t.Standing()
 }
 

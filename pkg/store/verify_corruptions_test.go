@@ -66,6 +66,11 @@ var corruptions = []struct {
 	{`update approvals set expires_at = now() - interval '2 hours' where topic_id = 'open'`, []string{"deadlines-are-kept"}},
 	{`update turns set hold_until = now() - interval '2 hours' where topic_id = 'open'`, []string{"deadlines-are-kept"}},
 	{`update turns set live_until = now() - interval '2 hours' where topic_id = 'live'`, []string{"deadlines-are-kept"}},
+	{`update turns set queued = true where topic_id = 'asked';
+	  update topics set updated_at = now() - interval '2 hours', owed = false where topic_id = 'asked'`, []string{"queued-replies-have-their-turn"}},
+	{`delete from continuations where topic_id = 'asked';
+	  update turns set state = 'done' where topic_id = 'asked';
+	  update topics set continuing = 0 where topic_id = 'asked'`, []string{"one-continuation"}},
 	{`update topics set updated_at = now() - interval '2 hours' where topic_id = 'open' and owed`, []string{"signals-are-sent"}},
 	{`update continuations set next_at = now() - interval '2 hours' where topic_id = 'denied'`, []string{"continuations-are-delivered"}},
 

@@ -163,6 +163,8 @@ func everything(t *testing.T, s *Store) {
 	_, err = s.ExpireApprovals(t.Context())
 	must(t, err)
 
+	_, err = s.AppendMessages(t.Context(), tenant, asks("asked", "q"))
+	must(t, err)
 	live := registration("live")
 	live.Live = time.Minute
 	register(t, s, live)

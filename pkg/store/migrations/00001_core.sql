@@ -145,6 +145,7 @@ create table turns (
     discarded       boolean not null default false,
     streaming       boolean not null default false,
     reply           boolean not null default false, -- it asks for an answer to its message, a person's
+    queued          boolean not null default false, -- a reply that waits until the turns before it are over
     open_approvals  tally not null default 0,
     open_calls      tally not null default 0,
     unknown_calls   tally not null default 0,
@@ -170,6 +171,7 @@ create table turns (
     foreign key (tenant_id, continues) references turns,
     constraint turns_unknown_are_open check (unknown_calls <= open_calls),
     constraint turns_ended_is_closed check (ended = '' or not streaming),
+    constraint turns_queued_is_open_reply check (not queued or reply and ended = ''),
     constraint turns_reply_is_no_step check (not reply or continues is null and not streaming and open_calls = 0)
 ) with (fillfactor = 70);
 create unique index turns_identity_unique on turns (tenant_id, topic_id, message_id, continues)
@@ -178,6 +180,7 @@ create unique index turns_identity_unique on turns (tenant_id, topic_id, message
 -- none: open changes once in a turn's life, state does each time.
 create index turns_open on turns (tenant_id, topic_id) where open;
 create index turns_held on turns (hold_until) where hold_until is not null;
+create index turns_queued on turns (tenant_id, topic_id) where queued;
 create index turns_live on turns (live_until) where live_until is not null;
 
 create table calls (

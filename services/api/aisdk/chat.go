@@ -20,7 +20,7 @@ type ChatRequest struct {
 	Message   strictjson.Raw   `json:"message,omitzero" doc:"The last message alone, instead of all."`
 	Trigger   string           `json:"trigger,omitzero" enum:"submit-message,regenerate-message"`
 	MessageID string           `json:"messageId,omitzero" doc:"The message that is continued, edited or regenerated."`
-	WhileOpen string           `json:"whileOpen,omitzero" enum:"supersede,block" doc:"What becomes of an open turn when a person writes; supersede by default."`
+	WhileOpen string           `json:"whileOpen,omitzero" enum:"supersede,queue,block" doc:"What becomes of an open turn when a person writes: it is ended (supersede, the default), it is waited for (queue), or the message is refused (block)."`
 }
 
 // UseCases is what a client's request comes to; *approval.Service is it.
@@ -118,8 +118,11 @@ func (p *post) say(ctx context.Context) (http.HandlerFunc, error) {
 		return nil, fmt.Errorf("writing into a conversation needs the role backend: %w", model.ErrNotPermitted)
 	}
 	while := p.req.WhileOpen
-	if while == "" {
+	switch store.WhileOpen(while) {
+	case "":
 		while = string(store.WhileOpenSupersede)
+	case store.WhileOpenParallel:
+		return nil, approval.NewInvalid("/whileOpen", "must be one of supersede, queue, block")
 	}
 	out, err := p.ask(ctx, while)
 	switch {

@@ -112,6 +112,9 @@ func activeTurn(views []store.TopicView) (t store.TurnView, active bool) {
 	}
 	turns := views[0].Turns
 	for i := len(turns) - 1; i >= 0; i-- {
+		if turns[i].Queued { // its windows wait with their own responses
+			continue
+		}
 		switch turns[i].State {
 		case model.TurnStreaming, model.TurnExecuting, model.TurnContinuing:
 			return turns[i], true

@@ -51,6 +51,7 @@ func TestWhatAChatClientMakesUpIsRefused(t *testing.T) {
 		{"another topic's message regenerated", chat(`{"id":"t","messages":[` + user + `],"trigger":"regenerate-message","messageId":"m2"}`), 404, "not-found", ""},
 		{"a regenerated message without a question", chat(`{"id":"t","trigger":"regenerate-message","messageId":"m1"}`), 404, "not-found", ""},
 		{"what is to be regenerated is not said", chat(`{"id":"t","messages":[{"id":"m1","role":"assistant","parts":[]}],"trigger":"regenerate-message"}`), 422, "invalid", "/messageId"},
+		{"a message beside an open turn", chat(`{"id":"t","messages":[` + user + `],"whileOpen":"parallel"}`), 422, "invalid", "/whileOpen"},
 		{"a message while blocked", chat(`{"id":"t","messages":[` + user + `],"whileOpen":"block"}`), 409, "turn-open", ""},
 		{"a message that is not there", last(`{"id":"m9","role":"assistant","parts":[]}`), 422, "invalid", "/messages/0/id"},
 		{"another topic's message", last(`{"id":"m2","role":"assistant","parts":[]}`), 422, "invalid", "/messages/0/id"},

@@ -18,6 +18,7 @@ import (
 
 // Store is what a dispatcher reads and marks.
 type Store interface {
+	LapseHolds(ctx context.Context) (int, error)
 	DueIn(ctx context.Context, topics []store.TopicKey) (store.Due, error)
 	Mark(ctx context.Context, m store.Marks) error
 	LeaseDelivery(ctx context.Context, c store.DueContinuation, lease time.Duration) (bool, error)
@@ -112,6 +113,11 @@ func (d *Dispatcher) lookAt(ctx context.Context, signals []bus.Signal) {
 			return
 		}
 		d.Dispatch(ctx, due)
+		if due.Queued { // a turn before a queued reply may just have ended
+			if _, err := d.store.LapseHolds(ctx); err != nil {
+				d.log.WarnContext(ctx, "a queued reply could not be let go, the sweep will", "err", err)
+			}
+		}
 	}
 }
 
