@@ -20,6 +20,7 @@ type Store interface {
 	Notes(ctx context.Context, tenant model.TenantID, turns ...model.TurnID) (map[model.TurnID][]model.Note, error)
 	Register(ctx context.Context, r store.Registration) (store.Registered, error)
 	FinishLive(ctx context.Context, tenant model.TenantID, e store.Ending) (store.Registered, error)
+	AbandonLive(ctx context.Context, tenant model.TenantID, e store.Ending) (store.Registered, error)
 	BeginStream(ctx context.Context, tenant model.TenantID, w store.Streamer, lease time.Duration) (store.Streaming, error)
 	RenewStream(ctx context.Context, tenant model.TenantID, w store.Streamer, lease time.Duration) error
 	ExtendLive(ctx context.Context, tenant model.TenantID, e store.Extension) (store.Registered, error)

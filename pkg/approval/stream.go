@@ -146,8 +146,18 @@ func (st *Stream) Leave(ctx context.Context) error {
 	return st.service.store.RenewStream(ctx, st.Tenant, st.Writer, 0)
 }
 
-// GiveUp ends the turn without an answer.
-func (st *Stream) GiveUp(ctx context.Context, text string) error { return st.Fail(ctx, text) }
+// Abandon closes the turn as it was committed, since nobody can answer it, and
+// says why. Without a committed call what it continued has failed. Errors:
+// those of [store.Store.AbandonLive].
+func (st *Stream) Abandon(ctx context.Context, why string) error {
+	text := *reasonOf(why, "The model could not be asked.")
+	req := FinishRequest{Error: &text}
+	_, err := st.service.store.AbandonLive(ctx, st.Tenant, store.Ending{
+		Turn: st.Writer.Turn, Topic: st.Writer.Topic, Fence: st.Writer.Fence, Token: st.Writer.Token, Content: req.content(),
+		Error: text, Actor: st.from.Actor(), Channel: st.from.Channel,
+	})
+	return err
+}
 
 // Renew moves the turn's lease on. Errors: [store.Store.RenewStream]: the turn
 // is not this stream's any more.

@@ -38,12 +38,25 @@ func (t *Turn) Accept(by TurnID, now time.Time) error {
 
 // Return makes the continuation ready again after the live turn that had
 // accepted it died without a committed call.
-func (t *Turn) Return(from TurnID, now time.Time) bool {
+func (t *Turn) Return(from TurnID, now time.Time) bool { return t.takeBack(from, ContinuationReady, now) }
+
+// FailAnswer makes the continuation failed after the live turn that had
+// accepted it was abandoned without a committed call: a person must look.
+func (t *Turn) FailAnswer(from TurnID, now time.Time) bool {
+	if !t.takeBack(from, ContinuationFailed, now) {
+		return false
+	}
+	t.audit(AuditRecord{At: now, Action: "continuation.failed"})
+	return true
+}
+
+// takeBack takes the continuation back from the turn that had accepted it.
+func (t *Turn) takeBack(from TurnID, to ContinuationState, now time.Time) bool {
 	c := t.Continuation
 	if t.Ended != "" || c == nil || c.State != ContinuationAccepted || c.AcceptedBy != from {
 		return false
 	}
-	t.moveContinuation(ContinuationReady)
+	t.moveContinuation(to)
 	c.AcceptedBy, c.ReadyAt = "", now
 	c.Generation++
 	return true

@@ -37,12 +37,24 @@ func (t *Turn) Die(now time.Time) bool {
 	if !t.Streaming || t.Live == nil || now.Before(t.Live.LeaseUntil) {
 		return false
 	}
+	t.breakOff("the lease of its stream ran out", AuditRecord{At: now, Action: "turn.lease-lost"})
+	return true
+}
+
+// Abandon closes a live turn whose owner could not have it answered, with the
+// calls that it committed. Without any it is discarded, and what it continued
+// has failed.
+func (t *Turn) Abandon(reason, actor, channel string, now time.Time) {
+	t.breakOff(reason, AuditRecord{At: now, Actor: actor, Channel: channel, Action: "turn.abandoned", Detail: reason})
+}
+
+// breakOff ends the stream of a live turn in the middle.
+func (t *Turn) breakOff(reason string, why AuditRecord) {
 	t.Streaming, t.Live, t.Changed = false, nil, true
 	if len(t.Calls) == 0 {
 		t.Discarded = true
-		t.Ended, t.EndReason = TurnError, "the lease of its stream ran out"
+		t.Ended, t.EndReason = TurnError, reason
 	}
-	t.audit(AuditRecord{At: now, Action: "turn.lease-lost"})
-	t.settle(now)
-	return true
+	t.audit(why)
+	t.settle(why.At)
 }

@@ -335,6 +335,16 @@ func continuationEvents() []event {
 			}
 			return true, nil
 		}},
+		{name: "the next turn is abandoned", when: followed, do: func(w *small) (bool, error) {
+			if w.next.Live == nil {
+				return false, nil
+			}
+			w.next.Abandon("nobody answers", "model", "model", noon)
+			if w.next.Discarded {
+				w.turn.FailAnswer(w.next.ID, noon)
+			}
+			return true, nil
+		}},
 		{name: "the next turn is cancelled", when: followed, do: func(w *small) (bool, error) {
 			return w.next.End(TurnAborted, OutcomeCancelled, TextCancelled, noon), nil
 		}},

@@ -42,7 +42,7 @@ var Transitions = concat(
 	edges(MachineContinuation, ContinuationDispatched,
 		ContinuationReady, ContinuationAccepted, ContinuationFailed, ContinuationSuperseded),
 	edges(MachineContinuation, ContinuationFailed, ContinuationReady, ContinuationAccepted, ContinuationSuperseded),
-	edges(MachineContinuation, ContinuationAccepted, ContinuationReady),
+	edges(MachineContinuation, ContinuationAccepted, ContinuationReady, ContinuationFailed),
 )
 
 var legal = func() map[Transition]bool {

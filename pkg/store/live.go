@@ -80,6 +80,7 @@ func (s *Store) onLive(
 type finisher struct {
 	*unit
 	ending  Ending
+	which   string // the turns that it is about
 	content []byte
 	fence   int64
 	token   string
@@ -87,7 +88,7 @@ type finisher struct {
 }
 
 func newFinisher(tenant model.TenantID, e Ending) *finisher {
-	return &finisher{unit: &unit{tenant: tenant}, ending: e}
+	return &finisher{unit: &unit{tenant: tenant}, ending: e, which: `select ($2::text)::uuid`}
 }
 
 // begin forgets what an earlier try of the transaction had read.
@@ -101,7 +102,7 @@ func (f *finisher) read(b *pgx.Batch) {
 	for i := range f.ending.Calls {
 		ids[i] = f.ending.Calls[i].Call.ToolCallID
 	}
-	f.load(b, `select ($2::text)::uuid`, string(f.ending.Turn))
+	f.load(b, f.which, string(f.ending.Turn))
 	b.Queue(selectLive, f.tenant, string(f.ending.Turn), ids).Query(func(rows pgx.Rows) error {
 		for rows.Next() {
 			if err := rows.Scan(&f.content, &f.fence, &f.token, &f.used); err != nil {
@@ -129,9 +130,15 @@ const selectTopicOfTurn = `
 	  from topics
 	 where tenant_id = $1 and topic_id = (select topic_id from turns where tenant_id = $1 and turn_id = ($2::text)::uuid)`
 
+// again tells whether the turn has ended with this very ending already.
+func (f *finisher) again(t *model.Turn) bool {
+	e := f.ending
+	return t.Live == nil && f.token == e.Token && f.fence == e.Fence && bytes.Equal(f.content, e.Content)
+}
+
 func (f *finisher) judge(t *model.Turn) (bool, error) {
 	e := f.ending
-	if t.Live == nil && f.token == e.Token && f.fence == e.Fence && bytes.Equal(f.content, e.Content) {
+	if f.again(t) {
 		return false, nil
 	}
 	if err := t.CheckLive(e.Fence, e.Token); err != nil {

@@ -10,7 +10,7 @@ import (
 
 // Say are the events of a text, word by word.
 func Say(text string) (out []Event) {
-	for _, word := range strings.SplitAfter(text, " ") {
+	for _, word := range strings.SplitAfter(strings.TrimSpace(text), " ") {
 		out = append(out, choice(map[string]any{"content": word}, ""))
 	}
 	return out

@@ -393,7 +393,7 @@ begin
         when 'continuation' then array[
             'ready>dispatched', 'ready>accepted', 'ready>failed', 'ready>superseded', 'dispatched>ready',
             'dispatched>accepted', 'dispatched>failed', 'dispatched>superseded', 'failed>ready',
-            'failed>accepted', 'failed>superseded', 'accepted>ready']
+            'failed>accepted', 'failed>superseded', 'accepted>ready', 'accepted>failed']
     end;
 end $$;
 

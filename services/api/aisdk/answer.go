@@ -56,6 +56,9 @@ func (w *window) await(ctx context.Context, asked model.TurnID) (model.MessageID
 		if t.Ended != "" {
 			return "", &overError{endOf(t)}
 		}
+		if failed(t) {
+			return "", &overError{uistream.Chunk{Type: uistream.Error, ErrorText: notAnswered}}
+		}
 		if c := t.Continuation; c != nil && c.AcceptedBy != "" {
 			next, err := w.Rows.Turn(ctx, w.topic.Tenant, c.AcceptedBy)
 			if err != nil {
@@ -72,6 +75,14 @@ func (w *window) await(ctx context.Context, asked model.TurnID) (model.MessageID
 		w.watch.Again()
 	}
 }
+
+// failed tells whether nobody will go on from a turn before somebody asks for
+// it anew.
+func failed(t *model.Turn) bool {
+	return t.Continuation != nil && t.Continuation.State == model.ContinuationFailed
+}
+
+const notAnswered = "The answer could not be made; it can be asked for again."
 
 // overError is that a response is over, and with which chunk.
 type overError struct{ end uistream.Chunk }

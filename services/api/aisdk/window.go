@@ -186,6 +186,11 @@ func (w *window) ending(t *store.MessageTurn) *uistream.Chunk {
 	case model.TurnAborted, model.TurnError:
 		end := endOf(t.Turn)
 		return &end
+	case model.TurnContinuing:
+		if failed(t.Turn) {
+			return &uistream.Chunk{Type: uistream.Error, ErrorText: notAnswered}
+		}
+		return nil
 	default:
 		return nil
 	}

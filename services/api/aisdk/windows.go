@@ -105,7 +105,8 @@ func (ws *Windows) close(ctx context.Context, err error) {
 }
 
 // activeTurn is the turn on which the model, a tool or a backend is at work:
-// the newest one, if there are several.
+// the newest one, if there are several. Where every continuation has failed
+// nobody is.
 func activeTurn(views []store.TopicView) (t store.TurnView, active bool) {
 	if len(views) == 0 {
 		return t, false
@@ -116,7 +117,12 @@ func activeTurn(views []store.TopicView) (t store.TurnView, active bool) {
 			continue
 		}
 		switch turns[i].State {
-		case model.TurnStreaming, model.TurnExecuting, model.TurnContinuing:
+		case model.TurnContinuing:
+			if views[0].Counters.Continuing == 0 {
+				continue
+			}
+			return turns[i], true
+		case model.TurnStreaming, model.TurnExecuting:
 			return turns[i], true
 		}
 	}

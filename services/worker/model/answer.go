@@ -155,8 +155,7 @@ func (a *answering) run(ctx context.Context) error {
 			return a.leave(ctx, err)
 		}
 	}
-	a.log.WarnContext(ctx, "the model could not be asked", "turn", a.turn.ID, "topic", a.turn.Topic, "err", last)
-	return theirs(a.stream.GiveUp(context.WithoutCancel(ctx), "The model could not be asked: "+last.Error()))
+	return a.abandon(ctx, last)
 }
 
 // begin begins a stream of the turn; whatever an earlier one of it said does
@@ -184,6 +183,18 @@ func (a *answering) leave(ctx context.Context, why error) error {
 	}
 	if err := theirs(a.stream.Leave(ctx)); err != nil {
 		a.log.WarnContext(ctx, "the turn could not be left, its lease will run out", "turn", a.turn.ID, "err", err)
+	}
+	return nil
+}
+
+// abandon ends the turn without an answer: the conversation says error until
+// somebody redrives it.
+func (a *answering) abandon(ctx context.Context, why error) error {
+	a.log.WarnContext(ctx, "the model could not be asked", "turn", a.turn.ID, "topic", a.turn.Topic, "err", why)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), commitTimeout)
+	defer cancel()
+	if err := a.stream.Abandon(ctx, "The model could not be asked: "+why.Error()+"."); err != nil {
+		return a.leave(ctx, err)
 	}
 	return nil
 }
