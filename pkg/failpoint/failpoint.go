@@ -33,6 +33,8 @@ const (
 	SweepBeforeDispatch   Point = "sweep.before-dispatch"
 	ImportBefore          Point = "import.before"
 	StreamsBeforeMake     Point = "streams.before-make"
+	AskBefore             Point = "ask.before"
+	AskAfter              Point = "ask.after"
 	DrainBefore           Point = "drain.before"
 	DrainAfter            Point = "drain.after"
 )

@@ -28,6 +28,7 @@ func Points() []Place {
 		commits("finish", worker, "a result"),
 		commits("stop", worker, "a call that may not run any more"),
 		commits("import-tools", worker, "a server's tools"),
+		commits("abandon-live", worker, "a turn that no model could answer"),
 	)
 }
 
@@ -67,6 +68,8 @@ var inWorker = []Place{
 	{RenewAfter, worker, "A lease is renewed; its owner does not know."},
 	{AckBefore, worker, "The result is committed; the hint is not acknowledged."},
 	{ImportBefore, worker, "A server's tools are listed; they are not imported."},
+	{AskBefore, worker, "A continuation is accepted; no model has been asked."},
+	{AskAfter, worker, "A model has answered; its turn is not ended."},
 	{StreamsBeforeMake, worker, "The process has just started; no stream is looked at."},
 	{DrainBefore, worker, "A signal to stop has come; nothing is stopped."},
 	{DrainAfter, worker, "Everything is stopped; no connection is closed."},

@@ -59,6 +59,11 @@ var plans = map[failpoint.Point][]row{
 	"import-tools.before-commit":       {{flow: newServer}},
 	"import-tools.after-commit":        {{flow: newServer}},
 
+	failpoint.AskBefore:          {{flow: modelTurn}},
+	failpoint.AskAfter:           {{flow: modelTurn}},
+	"abandon-live.before-commit": {{flow: refusedModel}},
+	"abandon-live.after-commit":  {{flow: refusedModel}},
+
 	"claim.before-commit": {{flow: unsafeCall, stop: is(second, notRun)}},
 	"claim.after-commit": {
 		{flow: unsafeCall, kill: is(unknown0), stop: is(notRun)},

@@ -38,9 +38,10 @@ func newStage(t *testing.T) *stage {
 	t.Helper()
 	d := testcluster.Servers(t, tag)
 	d.Env = append(d.Env, "COUNTERSIGN_API_MAX_CONNS=4", "COUNTERSIGN_API_SWEEP_INTERVAL=500ms", "COUNTERSIGN_API_DRAIN=0s")
+	provider := newProvider(t)
 	for i := range 2 {
 		d.StartAPI(i)
-		d.StartWorker(i, "COUNTERSIGN_WORKER_LEASE="+lease.String())
+		d.StartWorker(i, append(provider, "COUNTERSIGN_WORKER_LEASE="+lease.String())...)
 		d.StartContinuer(i)
 	}
 	d.Ready()

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/countersign/countersign/pkg/approval"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/uistream"
 )
 
@@ -82,6 +83,9 @@ func (t *translation) over(ctx context.Context, why string) (done bool, err erro
 		return false, err
 	}
 	if err := t.send(ctx, uistream.Chunk{Type: uistream.FinishStep}); err != nil {
+		return false, err
+	}
+	if err := failpoint.Hit(ctx, failpoint.AskAfter); err != nil {
 		return false, err
 	}
 	return true, t.send(ctx, uistream.Chunk{Type: uistream.Finish, FinishReason: reason(why)})

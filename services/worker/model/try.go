@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/intake"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/pkg/uistream"
@@ -15,6 +16,9 @@ import (
 func (a *answering) try(ctx context.Context) error {
 	request, err := a.request(ctx)
 	if err != nil {
+		return err
+	}
+	if err := failpoint.Hit(ctx, failpoint.AskBefore); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, longest)
