@@ -8,6 +8,7 @@ import (
 	"github.com/countersign/countersign/cmd/countersign/dev"
 	"github.com/countersign/countersign/internal/devstate"
 	"github.com/countersign/countersign/pkg/daemon"
+	worker "github.com/countersign/countersign/services/worker/server"
 )
 
 type devCmd struct {
@@ -19,6 +20,8 @@ type devCmd struct {
 	DatabaseURL daemon.URL `name:"database-url" env:"COUNTERSIGN_DATABASE_URL" placeholder:"URL" help:"Postgres to use; one is started by default."`
 	NATSURL     daemon.URL `name:"nats-url" env:"COUNTERSIGN_NATS_URL" placeholder:"URL" help:"NATS to use; one is started by default."`
 	RedisURL    daemon.URL `name:"redis-url" env:"COUNTERSIGN_REDIS_URL" placeholder:"URL" help:"Redis to use; one is started by default."`
+
+	Model worker.ModelConfig `embed:"" prefix:"model-"`
 }
 
 // Help is what countersign dev --help adds.
@@ -42,6 +45,6 @@ func (c *devCmd) Run(ctx context.Context, p process) error {
 	}
 	return dev.Run(ctx, dev.Options{
 		Dir: filepath.Clean(dir), Listen: c.Listen, Origins: c.Origins, ReadyFile: c.ReadyFile, Out: p.out, Program: os.Args[0],
-		DatabaseURL: c.DatabaseURL.Reveal(), NATSURL: c.NATSURL.Reveal(), RedisURL: c.RedisURL.Reveal(),
+		DatabaseURL: c.DatabaseURL.Reveal(), NATSURL: c.NATSURL.Reveal(), RedisURL: c.RedisURL.Reveal(), Model: c.Model,
 	})
 }

@@ -38,7 +38,9 @@ func (t *Turn) Accept(by TurnID, now time.Time) error {
 
 // Return makes the continuation ready again after the live turn that had
 // accepted it died without a committed call.
-func (t *Turn) Return(from TurnID, now time.Time) bool { return t.takeBack(from, ContinuationReady, now) }
+func (t *Turn) Return(from TurnID, now time.Time) bool {
+	return t.takeBack(from, ContinuationReady, now)
+}
 
 // FailAnswer makes the continuation failed after the live turn that had
 // accepted it was abandoned without a committed call: a person must look.

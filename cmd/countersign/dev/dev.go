@@ -15,6 +15,7 @@ import (
 	"github.com/countersign/countersign/internal/devstate"
 	"github.com/countersign/countersign/internal/owner"
 	"github.com/countersign/countersign/pkg/daemon"
+	worker "github.com/countersign/countersign/services/worker/server"
 )
 
 // Options are what `countersign dev` may be told.
@@ -25,6 +26,7 @@ type Options struct {
 	ReadyFile string   // written once everything answers; "" for none
 	// Servers to use instead of starting them; empty ones are started.
 	DatabaseURL, NATSURL, RedisURL string
+	Model                          worker.ModelConfig // who answers continuations that go to the model loop
 	Out                            io.Writer
 	Program                        string // how this command was called, for what to type next; "" is countersign
 }

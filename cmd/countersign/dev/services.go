@@ -34,7 +34,7 @@ func services(o Options, s *servers, log *slog.Logger) []daemon.Part {
 				return err
 			}
 			return worker.Run(ctx, worker.Config{Common: common, Listen: listen, Slots: 16, Lease: time.Minute, Poll: 3 * time.Second,
-				AllowTargets: loopback}, log.With("service", "worker"))
+				AllowTargets: loopback, Model: o.Model}, log.With("service", "worker"))
 		}},
 		{Name: "continuer", Run: func(ctx context.Context) error {
 			listen, err := freeAddress()

@@ -96,7 +96,8 @@ func theirs(err error) error {
 // accept opens the next turn live; of all that try, one gets it. It hands on
 // for whom and how the turn before was made.
 func (l *Loop) accept(ctx context.Context, asked *model.Turn) (*answering, error) {
-	from := approval.Origin{By: model.Principal{Tenant: asked.Tenant, Subject: self}, Channel: self, Traceparent: step.Traceparent(ctx)}
+	by := model.Principal{Tenant: asked.Tenant, Subject: self}
+	from := approval.Origin{By: by, Channel: self, Traceparent: step.Traceparent(ctx)}
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
 	out, err := l.cases.Register(ctx, from, asked.Topic, approval.TurnRequest{

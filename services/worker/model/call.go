@@ -43,7 +43,8 @@ func (t *translation) grow(ctx context.Context, d callDelta) error {
 	if len(c.arguments) > uistream.MaxInput {
 		return nil // refused when it is complete; no more of it is shown
 	}
-	return t.send(ctx, uistream.Chunk{Type: uistream.ToolInputDelta, ToolCallID: c.id, InputTextDelta: strings.ToValidUTF8(d.arguments, "\uFFFD")})
+	piece := strings.ToValidUTF8(d.arguments, "\uFFFD")
+	return t.send(ctx, uistream.Chunk{Type: uistream.ToolInputDelta, ToolCallID: c.id, InputTextDelta: piece})
 }
 
 func (t *translation) start(ctx context.Context, d callDelta) error {
@@ -82,10 +83,11 @@ func (t *translation) complete(ctx context.Context) error {
 	if fault == "" && !t.request.allows(c.tool) {
 		fault = "This tool is none of those that the model may call here. It did not run."
 	}
+	chunk := uistream.Chunk{Type: uistream.ToolInputAvailable, ToolCallID: c.id, ToolName: c.tool, Input: input}
 	if fault != "" {
-		return t.send(ctx, uistream.Chunk{Type: uistream.ToolInputError, ToolCallID: c.id, ToolName: c.tool, Input: input, ErrorText: fault})
+		chunk.Type, chunk.ErrorText = uistream.ToolInputError, fault
 	}
-	return t.send(ctx, uistream.Chunk{Type: uistream.ToolInputAvailable, ToolCallID: c.id, ToolName: c.tool, Input: input})
+	return t.send(ctx, chunk)
 }
 
 // maxDepth is how deep arguments may nest, so that the chunk around them can

@@ -51,7 +51,8 @@ func (a *answering) tools(ctx context.Context) ([]function, error) {
 		}
 	}
 	if len(out) > maxFunctions {
-		a.log.WarnContext(ctx, "more tools are registered than a model can be told of; name some in the sink", "tools", len(out), "told", maxFunctions)
+		a.log.WarnContext(ctx, "more tools are registered than a model can be told of; name some in the sink",
+			"tools", len(out), "told", maxFunctions)
 		out = out[:maxFunctions]
 	}
 	return out, nil
@@ -59,7 +60,7 @@ func (a *answering) tools(ctx context.Context) ([]function, error) {
 
 func newFunction(t store.ToolRow) function {
 	d := t.Definition
-	return function{functionName(d.Name), d.Name, d.Description, json.RawMessage(d.InputSchema)}
+	return function{functionName(d.Name), d.Name, d.Description, d.InputSchema}
 }
 
 // maxFunctionName is how long the protocol's names may be.
@@ -71,7 +72,9 @@ const maxFunctionName = 64
 func functionName(tool string) string {
 	name := []byte(tool)
 	for i, c := range name {
-		if !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-') {
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c >= '0' && c <= '9', c == '_', c == '-':
+		default:
 			name[i] = '_'
 		}
 	}
@@ -84,7 +87,8 @@ func functionName(tool string) string {
 }
 
 func (f function) param() openai.ChatCompletionToolUnionParam {
-	d := shared.FunctionDefinitionParam{Name: f.name, Parameters: shared.FunctionParameters{"type": "object", "properties": map[string]any{}}}
+	anything := shared.FunctionParameters{"type": "object", "properties": map[string]any{}}
+	d := shared.FunctionDefinitionParam{Name: f.name, Parameters: anything}
 	if f.description != "" {
 		d.Description = param.NewOpt(f.description)
 	}

@@ -48,8 +48,8 @@ func prompt(
 			break
 		}
 	}
-	for _, n := range notes {
-		p.note(json.RawMessage(n))
+	for _, part := range readParts(notes) {
+		p.note(part.Data)
 	}
 	return p.out, p.used, nil
 }
@@ -81,7 +81,7 @@ type part struct {
 	Filename  string          `json:"filename"`
 }
 
-func readParts(raws []json.RawMessage) []part {
+func readParts[Raw ~[]byte](raws []Raw) []part {
 	out := make([]part, 0, len(raws))
 	for _, raw := range raws {
 		var p part
@@ -137,9 +137,7 @@ func (p *prompter) turn(t store.MessageTurn, own bool) error {
 		case part.Type == "text" && part.Text != "":
 			texts = append(texts, part.Text)
 		case part.Type == noteType:
-			p.note(part.raw())
-		case part.ToolCallID == "":
-			continue
+			p.note(part.Data)
 		}
 		if part.ToolCallID == "" {
 			continue
@@ -173,23 +171,13 @@ func (p *prompter) turn(t store.MessageTurn, own bool) error {
 // changed.
 const noteType = "data-countersign-note"
 
-func (p part) raw() json.RawMessage {
-	out, _ := json.Marshal(struct {
-		Type string          `json:"type"`
-		Data json.RawMessage `json:"data"`
-	}{p.Type, p.Data})
-	return out
-}
-
 // note tells the model what happened outside of it, in a message of its own
 // behind the results. Many providers take a system message at the beginning
 // alone.
-func (p *prompter) note(raw json.RawMessage) {
-	var n struct {
-		Data model.Note `json:"data"`
-	}
-	if json.Unmarshal(raw, &n) == nil && n.Data.Text != "" {
-		p.add(openai.UserMessage("[A note of the system, not of the user: " + n.Data.Text + "]"))
+func (p *prompter) note(data json.RawMessage) {
+	var n model.Note
+	if json.Unmarshal(data, &n) == nil && n.Text != "" {
+		p.add(openai.UserMessage("[A note of the system, not of the user: " + n.Text + "]"))
 	}
 }
 

@@ -27,7 +27,9 @@ func NewProvider(client *http.Client, baseURL, key string) (*Provider, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the model's base URL: %w", err)
 	}
-	options := []option.RequestOption{option.WithHTTPClient(client), option.WithBaseURL(target.String()), option.WithMaxRetries(0)}
+	options := []option.RequestOption{
+		option.WithHTTPClient(client), option.WithBaseURL(target.String()), option.WithMaxRetries(0),
+	}
 	if key != "" {
 		options = append(options, option.WithAPIKey(key))
 	}
