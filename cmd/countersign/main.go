@@ -17,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/countersign/countersign/pkg/daemon"
 )
 
 // CLI lists the commands.
@@ -41,6 +43,7 @@ type CLI struct {
 }
 
 func main() {
+	daemon.CollectSeldom(os.Getenv) // dev and bench run nodes in this process
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	os.Exit(run(ctx, os.Args[1:], process{os.Getenv, os.Stdin, os.Stdout, os.Stderr}))

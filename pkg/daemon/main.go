@@ -23,6 +23,7 @@ type Command = func(ctx context.Context, args []string, getenv func(string) stri
 // Called as "program healthcheck URL" it asks that URL instead, and exits with
 // 0 when the answer is 200.
 func Main(run Command) {
+	CollectSeldom(os.Getenv)
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
