@@ -3,8 +3,8 @@ package services
 import (
 	"testing"
 
-	"github.com/countersign/countersign/internal/cluster"
 	"github.com/countersign/countersign/internal/cluster/testcluster"
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/internal/localservers/testservers"
 )
 
@@ -31,7 +31,7 @@ func (d *deployment) in(t *testing.T) *deployment { return &deployment{d.In(t)} 
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	address, err := cluster.FreeAddress()
+	address, err := freeport.Address()
 	must(t, err)
 	return address
 }

@@ -8,12 +8,12 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/internal/localservers/testservers"
 	"github.com/countersign/countersign/pkg/client"
 	"github.com/countersign/countersign/pkg/daemon"
@@ -145,10 +145,9 @@ func (s *system) eventually(what string, ask func() error) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	must(t, err)
-	defer l.Close()
-	return l.Addr().String()
+	return address
 }
 
 func must(t *testing.T, err error) {

@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"syscall"
+
+	"github.com/countersign/countersign/internal/freeport"
 )
 
 // listens names the setting by which each service is told its address.
@@ -40,22 +41,13 @@ type Process struct {
 // an address of its own. env is KEY=VALUE, of which the last one counts; it is
 // added to this process's own environment.
 func New(dir, service string, env ...string) (*Process, error) {
-	address, err := FreeAddress()
+	address, err := freeport.Address()
 	if err != nil {
 		return nil, err
 	}
 	p := &Process{Name: service, URL: "http://" + address, Log: &Output{}, program: filepath.Join(dir, service)}
 	p.env = append(append(os.Environ(), env...), listens[service]+"="+address)
 	return p, nil
-}
-
-// FreeAddress finds a port of the loopback interface on which nothing listens.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // Start starts it and does not wait until it is ready. Settings given here are

@@ -22,6 +22,6 @@
 // Nothing here belongs into production: access is by trust on loopback.
 //
 // It imports the server library of NATS, pgx for one readiness query, and
-// internal/owner. Redis is asked in its plain text protocol, because one PING
+// internal/owner and internal/freeport. Redis is asked in its plain text protocol, because one PING
 // is not worth a client library.
 package localservers

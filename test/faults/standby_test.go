@@ -28,7 +28,12 @@ func onPair(t *testing.T, sync bool) *pair {
 	must(t, store.Migrate(t.Context(), primary.URL()))
 	standby := testservers.Standby(t, primary, sync)
 	d := testcluster.On(t, localservers.EitherURL(primary, standby))
-	start(d)
+	d.StartContinuer(0)
+	for i := range 2 {
+		d.StartAPI(i)
+		d.StartWorker(i, "COUNTERSIGN_WORKER_LEASE=10s") // longer than commits are kept waiting
+	}
+	d.Ready()
 	return &pair{d, primary, standby}
 }
 

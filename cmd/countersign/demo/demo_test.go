@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -19,6 +18,7 @@ import (
 	"github.com/countersign/countersign/examples/chat/backend"
 	"github.com/countersign/countersign/examples/workspace/workspace"
 	"github.com/countersign/countersign/internal/devstate"
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/internal/localservers/testservers"
 	"github.com/countersign/countersign/pkg/client"
 )
@@ -226,10 +226,9 @@ func unsigned(t *testing.T, c *client.Client) {
 // freeAddress gives an address on the loopback that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }

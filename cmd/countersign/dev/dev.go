@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"path/filepath"
 	"sync"
@@ -170,15 +169,4 @@ func waitReady(ctx context.Context, url string) error {
 		}
 	}
 	return nil
-}
-
-// freeAddress gives an address on the loopback with a free port, for the services'
-// own health checks.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer l.Close()
-	return l.Addr().String(), nil
 }

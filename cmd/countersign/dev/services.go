@@ -8,6 +8,7 @@ import (
 
 	"github.com/countersign/countersign/examples/chat/backend"
 	"github.com/countersign/countersign/internal/devstate"
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/model"
 	api "github.com/countersign/countersign/services/api/server"
@@ -29,7 +30,7 @@ func services(o Options, s *servers, log *slog.Logger) []daemon.Part {
 				MaxBody: 1 << 20, RateLimit: 20_000, PersonRate: 50, Origins: o.Origins, MaxConns: 8, ChatHold: 5 * time.Minute, Chat: true}, log.With("service", "api"))
 		}},
 		{Name: "worker", Run: func(ctx context.Context) error {
-			listen, err := freeAddress()
+			listen, err := freeport.Address() // for its own health checks
 			if err != nil {
 				return err
 			}
@@ -37,7 +38,7 @@ func services(o Options, s *servers, log *slog.Logger) []daemon.Part {
 				AllowTargets: loopback, Model: o.Model}, log.With("service", "worker"))
 		}},
 		{Name: "continuer", Run: func(ctx context.Context) error {
-			listen, err := freeAddress()
+			listen, err := freeport.Address() // for its own health checks
 			if err != nil {
 				return err
 			}

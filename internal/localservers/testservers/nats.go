@@ -3,12 +3,12 @@ package testservers
 import (
 	"context"
 	"fmt"
-	"net"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/internal/localservers"
 )
 
@@ -70,10 +70,9 @@ func natsProcess(t testing.TB, options localservers.NATSProcessOptions) *localse
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return port
 }

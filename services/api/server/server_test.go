@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/internal/localservers/testservers"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/model"
@@ -25,12 +25,10 @@ const patience = 30 * time.Second
 // start runs an api node on an address of its own until the test ends.
 func start(t *testing.T, database, nats, redis string) (url string) {
 	t.Helper()
-	probe, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := probe.Addr().String()
-	probe.Close()
 	cfg := Config{Listen: address, DefaultExpiry: time.Hour, MaxBody: 1 << 20}
 	cfg.DatabaseURL, cfg.NATSURL, cfg.RedisURL, cfg.Grace = daemon.URL(database), daemon.URL(nats), daemon.URL(redis), patience
 	ctx, cancel := context.WithCancel(context.Background())

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/countersign/countersign/internal/freeport"
 	"github.com/countersign/countersign/internal/localservers"
 	"github.com/countersign/countersign/pkg/client"
 	"github.com/countersign/countersign/pkg/daemon"
@@ -87,12 +87,8 @@ func (n *node) servers(ctx context.Context) (c daemon.Common, err error) {
 
 // serve runs the api and waits until it answers.
 func (n *node) serve(ctx context.Context, common daemon.Common, log *slog.Logger) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
-		return err
-	}
-	address := listener.Addr().String()
-	if err := listener.Close(); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithCancel(ctx)
