@@ -48,7 +48,8 @@ type Appended struct {
 // the same commit. Appending the same message again is nothing new, and so is
 // asking again for a reply to it. Errors: [model.ErrMessageConflict] for an id
 // that has other content, or was dropped; [model.ErrTurnOpen];
-// [model.ErrNotFound] for an Again that names nothing of the conversation.
+// [model.ErrNotFound] for an Again that names nothing of the conversation;
+// [model.ErrInvalid] without both.
 func (s *Store) AppendMessages(ctx context.Context, tenant model.TenantID, appending Appending) (Appended, error) {
 	var out Appended
 	var refused error
@@ -157,6 +158,8 @@ func (a *appender) judge() (Appended, error) {
 	switch {
 	case a.Again != "":
 		return a.judgeAgain()
+	case len(a.Messages) == 0:
+		return Appended{}, model.ErrInvalid
 	case a.Edit:
 		if is, found := a.existing[a.Messages[0].ID]; found {
 			return a.judgeEdit(&a.Messages[0], is)
