@@ -54,6 +54,7 @@ func TestThePublishedClients(t *testing.T) {
 	if len(ran) < 2*8 {
 		t.Errorf("%d calls ran", len(ran))
 	}
+	d.holds()
 }
 
 // drive plays the scenarios with one version of the client.
