@@ -97,7 +97,12 @@ func (n *node) serve(ctx context.Context, common daemon.Common, log *slog.Logger
 		ended <- api.Run(ctx, api.Config{Common: common, Listen: address, DefaultExpiry: model.DefaultExpiry, MaxBody: 1 << 20, MaxConns: 8,
 			SweepInterval: 2 * time.Second, ChatHold: time.Hour}, log)
 	}()
-	n.stops = append(n.stops, func() { cancel(); <-ended })
+	n.stops = append(n.stops, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			log.Warn("the api ended", "error", err)
+		}
+	})
 	n.url = "http://" + address
 	wide := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 100}}
 	n.client = client.New(n.url, n.key, client.WithHTTPClient(wide))

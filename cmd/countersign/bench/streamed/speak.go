@@ -94,18 +94,17 @@ func text(out *client.TurnStream, count int, wait func()) error {
 	return err
 }
 
-// answers reads what the node says of a stream, to its end.
+// answers waits for the end of what the node says of a stream, which is
+// nothing where all is well.
 func answers(s *client.TurnStream) error {
-	for {
-		answer, err := s.Next()
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return err
-		}
-		return fmt.Errorf("the node answered %s", answer)
+	answer, err := s.Next()
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil
+	case err != nil:
+		return err
 	}
+	return fmt.Errorf("the node answered %s", answer)
 }
 
 // resume says a long message, all but its end, and measures how long a window

@@ -62,19 +62,20 @@ func (n *node) watch(ctx context.Context, s *stream) error {
 		return err
 	}
 	request.Header.Set("Authorization", "Bearer "+n.key)
-	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
-	if err != nil {
-		return err
-	}
-	if response.StatusCode != http.StatusOK {
-		_ = response.Body.Close()
-		return fmt.Errorf("a window is answered %s", response.Status)
-	}
+	opened := make(chan error, 1)
 	go func() {
-		defer response.Body.Close()
-		s.ended <- s.read(bufio.NewScanner(response.Body))
+		response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+		if err == nil {
+			defer response.Body.Close()
+			if response.StatusCode != http.StatusOK {
+				err = fmt.Errorf("a window is answered %s", response.Status)
+			}
+		}
+		if opened <- err; err == nil {
+			s.ended <- s.read(bufio.NewScanner(response.Body))
+		}
 	}()
-	return nil
+	return <-opened
 }
 
 var delta = []byte(`"type":"text-delta"`)
