@@ -125,8 +125,11 @@ func (d *deployment) approveAll(chats []*chat) {
 		}
 		for _, c := range chats {
 			topic, err := d.Node(0).Topic(ctx, c.topic)
-			if err != nil || topic.Status != "done" {
-				return fmt.Errorf("%s is %s, %v", c.topic, topic.Status, err)
+			if err == nil && topic.Status != "done" {
+				err = fmt.Errorf("%s is %s", c.topic, topic.Status)
+			}
+			if err != nil {
+				return err
 			}
 		}
 		return nil

@@ -91,8 +91,11 @@ func TestTheModelLoopGoesOn(t *testing.T) {
 	var card string
 	testcluster.Eventually(t, "the model's call is asked about", func(ctx context.Context) error {
 		open, err := d.Node(0).Approvals(ctx, client.ApprovalFilter{State: "requested"})
-		if err != nil || len(open.Items) != 1 {
-			return fmt.Errorf("%d cards, %v", len(open.Items), err)
+		if err == nil && len(open.Items) != 1 {
+			err = fmt.Errorf("%d cards", len(open.Items))
+		}
+		if err != nil {
+			return err
 		}
 		card = open.Items[0].ID
 		return nil

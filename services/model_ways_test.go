@@ -154,8 +154,11 @@ func (c *chat) card() (id string) {
 	c.T.Helper()
 	testcluster.Eventually(c.T, "somebody is asked", func(ctx context.Context) error {
 		open, err := c.Node(0).Approvals(ctx, client.ApprovalFilter{State: "requested", Topic: c.topic})
-		if err != nil || len(open.Items) != 1 {
-			return fmt.Errorf("%d cards, %v", len(open.Items), err)
+		if err == nil && len(open.Items) != 1 {
+			err = fmt.Errorf("%d cards", len(open.Items))
+		}
+		if err != nil {
+			return err
 		}
 		id = open.Items[0].ID
 		return nil
