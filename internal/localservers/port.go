@@ -19,7 +19,7 @@ func address(port int) string { return net.JoinHostPort(loopback, strconv.Itoa(p
 
 // portTaken is errPortTaken with the name of whoever has the port.
 func portTaken(port int) error {
-	if holder, found := owner.Port(port); found {
+	if holder, found := owner.Port(loopback, port); found {
 		return fmt.Errorf("%w: %s belongs to %s; stop it or choose another port", errPortTaken, address(port), holder)
 	}
 	return fmt.Errorf("%w: %s belongs to another process; stop it or choose another port", errPortTaken, address(port))

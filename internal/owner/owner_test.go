@@ -16,9 +16,16 @@ func TestAListeningPortNamesThisProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	process, found := Port(listener.Addr().(*net.TCPAddr).Port)
-	if !found || process.PID != os.Getpid() || process.Command == "" {
-		t.Fatalf("Port = %v, %v; want this process, pid %d", process, found, os.Getpid())
+	port := listener.Addr().(*net.TCPAddr).Port
+	for _, host := range []string{"127.0.0.1", "0.0.0.0", "localhost", ""} {
+		if process, found := Port(host, port); !found || process.PID != os.Getpid() || process.Command == "" {
+			t.Errorf("Port(%q) = %v, %v; want this process, pid %d", host, process, found, os.Getpid())
+		}
+	}
+	for _, host := range []string{"127.0.0.2", "::1"} {
+		if process, found := Port(host, port); found {
+			t.Errorf("Port(%q) = %v; nobody is in the way there", host, process)
+		}
 	}
 }
 

@@ -44,9 +44,9 @@ func Listen(addr, setting string) (net.Listener, error) {
 }
 
 func holder(addr string) string {
-	_, text, _ := net.SplitHostPort(addr)
+	host, text, _ := net.SplitHostPort(addr)
 	if port, err := strconv.Atoi(text); err == nil {
-		if process, found := owner.Port(port); found {
+		if process, found := owner.Port(host, port); found {
 			return process.String()
 		}
 	}
