@@ -39,9 +39,10 @@ var ours = map[string][]string{
 	"internal/visible":      {"pkg/model"},
 	"internal/devstate":     {},
 	"internal/owner":        {},
-	"internal/localservers": {"internal/owner", "internal/localservers"},
+	"internal/freeport":     {},
+	"internal/localservers": {"internal/owner", "internal/freeport", "internal/localservers"},
 	"internal/testnode":     {},
-	"internal/cluster":      {"pkg/client", "pkg/model", "pkg/store", "internal/localservers", "internal/cluster"},
+	"internal/cluster":      {"pkg/client", "pkg/model", "pkg/store", "internal/freeport", "internal/localservers", "internal/cluster"},
 
 	"services/api": {"pkg/model", "pkg/policy", "pkg/store", "pkg/status", "pkg/bus", "pkg/daemon", "pkg/step", "pkg/strictjson",
 		"pkg/failpoint", "pkg/approval", "pkg/intake", "pkg/toolschema", "pkg/uimessage", "pkg/uistream", "pkg/egress", "internal/visible", "services/api"},
