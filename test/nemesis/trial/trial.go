@@ -31,6 +31,8 @@ type trial struct {
 	redis    *projection.Watcher
 	plan     []schedule.Fault
 
+	saying sync.Mutex // what is said comes from several goroutines, a line at a time
+
 	mu     sync.Mutex
 	found  []check.Violation
 	first  time.Duration // when the first was found
@@ -151,6 +153,8 @@ func (t *trial) say(phase, text string) {
 	if t.history != nil {
 		at = t.history.Now()
 	}
+	t.saying.Lock()
+	defer t.saying.Unlock()
 	fmt.Fprintf(t.Out, "%7.1fs  %-6s %s\n", at.Seconds(), phase, text)
 }
 
