@@ -79,17 +79,31 @@ func (m *Message) Settle(err error) {
 	}
 }
 
-// InProgress says that the work goes on, which puts redelivery off by another
-// AckWait (30 s); call it at least every 10 s. An error means that the
-// message may come again, nothing worse.
-func (m *Message) InProgress() error {
-	if m.settled.Load() {
-		return nil
+// Working keeps the message from being delivered again, until the returned
+// function is called.
+func (m *Message) Working() (done func()) {
+	ended := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(m.bus.opts.timing.ackWait / 3)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+				m.inProgress()
+			}
+		}
+	}()
+	return func() { close(ended) }
+}
+
+// inProgress puts redelivery off by another AckWait (30 s). Where that fails
+// the message may come again, nothing worse.
+func (m *Message) inProgress() {
+	if !m.settled.Load() {
+		_ = m.bus.nc.Publish(m.raw.Reply, []byte("+WPI"))
 	}
-	if err := m.bus.nc.Publish(m.raw.Reply, []byte("+WPI")); err != nil {
-		return fmt.Errorf("extend a message: %w", plainError(err))
-	}
-	return nil
 }
 
 func (m *Message) settle(verdict string) bool {

@@ -259,21 +259,16 @@ func TestAMessageComesAgainWhenItIsGivenBackOrNobodySettlesIt(t *testing.T) {
 	}
 }
 
-func TestInProgressPutsRedeliveryOff(t *testing.T) {
+func TestWorkingPutsRedeliveryOff(t *testing.T) {
 	t.Parallel()
 	b := ready(t, startServer(t), func(o *options) { o.timing.ackWait = 500 * time.Millisecond })
 	w := startWorker(t, b, 4, holdAll)
 	publish(t, b, newHints(1))
 	eventually(t, "delivered", func() bool { return w.calls() == 1 })
 	delivery := w.takeHeld()[0]
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for range 15 { // three times AckWait
-		<-tick.C
-		if err := delivery.InProgress(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	done := delivery.Working()
+	<-time.After(1500 * time.Millisecond) // three times AckWait
+	done()
 	if got := b.counts.get("redeliveries", "run"); got != 0 {
 		t.Errorf("delivered again %d times although in progress", got)
 	}

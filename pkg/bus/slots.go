@@ -1,6 +1,10 @@
 package bus
 
-import "sync"
+import (
+	"context"
+	"sync"
+	"time"
+)
 
 // Slots counts what may be under way at once: a worker's capacity. Consuming
 // takes one slot per delivered message and gives it back when the message is
@@ -47,6 +51,33 @@ func (s *Slots) Release(n int) {
 	s.taken -= n
 	for watcher := range s.watchers {
 		wake(watcher)
+	}
+}
+
+// Fill looks for work beside what is consumed, every so often while slots are
+// free, until ctx ends. find gives at most n pieces of work; each is begun as
+// one of running, in a slot of its own.
+func (s *Slots) Fill(ctx context.Context, every time.Duration, running *sync.WaitGroup, find func(n int) []func()) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		n := s.TryAcquire(s.size)
+		if n == 0 {
+			continue
+		}
+		found := find(n)
+		s.Release(n - len(found))
+		for _, work := range found {
+			running.Go(func() {
+				defer s.Release(1)
+				work()
+			})
+		}
 	}
 }
 

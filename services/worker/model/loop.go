@@ -87,25 +87,9 @@ func (l *Loop) Run(ctx context.Context) error {
 // Kill breaks off what still streams.
 func (l *Loop) Kill() { l.kill() }
 
-// progressEvery keeps a hint from being delivered again while it is answered.
-const progressEvery = 10 * time.Second
-
 // deliver answers a hint and settles it.
 func (l *Loop) deliver(d bus.ModelDelivery) {
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				_ = d.InProgress()
-			}
-		}
-	}()
+	defer d.Working()()
 	d.Settle(l.answer(d.Hint.Tenant, d.Hint.Turn, d.Traceparent))
 }
 
@@ -114,30 +98,18 @@ const pollAge = 2 * time.Second
 
 // poll looks for continuations while slots are free.
 func (l *Loop) poll(ctx context.Context) {
-	tick := time.NewTicker(l.o.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		n := l.slots.TryAcquire(l.slots.Size())
-		if n == 0 {
-			continue
-		}
+	l.slots.Fill(ctx, l.o.Poll, &l.running, func(n int) (work []func()) {
 		due, err := l.store.Unanswered(ctx, pollAge, n)
 		if err != nil && ctx.Err() == nil {
 			l.log.WarnContext(ctx, "continuations could not be read", "err", err)
 		}
-		l.slots.Release(n - len(due))
 		for _, u := range due {
-			l.running.Go(func() {
-				defer l.slots.Release(1)
+			work = append(work, func() {
 				if err := l.answer(u.Tenant, u.Turn, u.Traceparent); err != nil {
 					l.log.Debug("a continuation was left", "turn", u.Turn, "err", err)
 				}
 			})
 		}
-	}
+		return work
+	})
 }

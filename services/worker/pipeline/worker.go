@@ -103,25 +103,9 @@ func (w *Worker) Run(ctx context.Context) error {
 // effect.
 func (w *Worker) Kill() { w.kill() }
 
-// progressEvery keeps a hint from being delivered again while its call runs.
-const progressEvery = 10 * time.Second
-
 // deliver runs the call of a hint and settles the hint by what came of it.
 func (w *Worker) deliver(d bus.Delivery) {
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		tick := time.NewTicker(progressEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-done:
-				return
-			case <-tick.C:
-				_ = d.InProgress()
-			}
-		}
-	}()
+	defer d.Working()()
 	err := w.call(d.Hint.Tenant, d.Hint.Call, d.Traceparent)
 	if late, ok := isLater(err); ok {
 		d.NakWithDelay(late)
@@ -135,32 +119,20 @@ const pollAge = 2 * time.Second
 
 // poll looks for queued rows while slots are free.
 func (w *Worker) poll(ctx context.Context) {
-	tick := time.NewTicker(w.o.Poll)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		n := w.slots.TryAcquire(w.slots.Size())
-		if n == 0 {
-			continue
-		}
+	w.slots.Fill(ctx, w.o.Poll, &w.running, func(n int) (work []func()) {
 		runs, err := w.store.QueuedRuns(ctx, pollAge, n)
 		if err != nil && ctx.Err() == nil {
 			w.log.WarnContext(ctx, "queued runs could not be read", "err", err)
 		}
-		w.slots.Release(n - len(runs))
 		for _, r := range runs {
-			w.running.Go(func() {
-				defer w.slots.Release(1)
+			work = append(work, func() {
 				if err := w.call(r.Tenant, r.Call, r.Traceparent); err != nil {
 					w.log.Debug("a queued run was left", "call", r.Call, "err", err)
 				}
 			})
 		}
-	}
+		return work
+	})
 }
 
 const beatEvery = 5 * time.Second
