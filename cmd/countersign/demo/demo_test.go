@@ -132,6 +132,37 @@ func TestTheDemo(t *testing.T) {
 	})
 	t.Run("many backends", func(t *testing.T) { manyBackends(t, state, c) })
 	t.Run("a webhook that nobody signed", func(t *testing.T) { unsigned(t, c) })
+	t.Run("an unmodified chat client", func(t *testing.T) { unmodified(t, state, c) })
+}
+
+// unmodified posts what a bare useChat posts, and nothing of ours: it is
+// answered as well, up to its card and, once that is approved, to the end.
+func unmodified(t *testing.T, state devstate.State, c *client.Client) {
+	body := `{"id":"bare","messages":[{"id":"u1","role":"user","parts":[{"type":"text","text":"Clean up the old logs"}]}],"trigger":"submit-message"}`
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, state.URL+"/api/chat", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+state.APIKey)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	told, err := io.ReadAll(response.Body)
+	holds(t, string(told), err, `"type":"tool-approval-request"`, `"finishReason":"tool-calls"`, "[DONE]")
+	cards, err := c.Approvals(t.Context(), client.ApprovalFilter{State: "requested", Topic: "bare"})
+	if err != nil || len(cards.Items) != 1 {
+		t.Fatalf("%d cards, %v", len(cards.Items), err)
+	}
+	if _, err := c.Decide(t.Context(), cards.Items[0].ID, client.Decision{Approved: true}); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the conversation is done", func() bool {
+		topic, err := c.Topic(t.Context(), "bare")
+		return err == nil && topic.Status == "done"
+	})
 }
 
 func holds(t *testing.T, out string, err error, wants ...string) {

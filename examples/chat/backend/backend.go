@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/countersign/countersign/pkg/client"
@@ -159,7 +160,7 @@ func (b *Backend) takeOpen(ctx context.Context, age time.Duration) error {
 			if told && time.Since(k.ReadyAt) < age || b.foreign[k.Turn] {
 				continue
 			}
-			ours, err := b.goOn(ctx, k.Topic, k.Turn)
+			ours, err := b.goOn(ctx, k, told && strings.HasSuffix(k.Sink.URL, webhookPath))
 			if err != nil {
 				return err
 			}
@@ -170,11 +171,14 @@ func (b *Backend) takeOpen(ctx context.Context, age time.Duration) error {
 }
 
 // goOn accepts a turn's continuation and says what the model says then. It
-// reports whether the conversation is one of ours. An error means that it
-// must be done again; that another backend was first is none.
-func (b *Backend) goOn(ctx context.Context, topic, turn string) (ours bool, err error) {
+// reports whether the conversation is one of ours: told is that the
+// continuation was told to this backend, or to one that is gone; and a person's
+// message that asks for its reply, and tells nobody, is everybody's. An error
+// means that it must be done again; that another backend was first is none.
+func (b *Backend) goOn(ctx context.Context, k client.Continuation, told bool) (ours bool, err error) {
+	topic, turn := k.Topic, k.Turn
 	c, err := b.read(ctx, topic)
-	if err != nil || !c.written {
+	if err != nil || !c.written && !told && k.MessageID != c.request.ID {
 		return false, err
 	}
 	opened, err := b.api.OpenTurn(ctx, topic, client.OpenRequest{

@@ -7,6 +7,8 @@ import (
 	"net/http"
 
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/countersign/countersign/pkg/client"
 )
 
 const (
@@ -49,7 +51,7 @@ func (b *Backend) webhooks() http.Handler {
 			return
 		}
 		// Who delivered does not wait for all of it.
-		if _, err := b.goOn(context.WithoutCancel(r.Context()), d.Data.Topic, d.Data.Turn); err != nil {
+		if _, err := b.goOn(context.WithoutCancel(r.Context()), client.Continuation{Topic: d.Data.Topic, Turn: d.Data.Turn}, true); err != nil {
 			b.log.Warn("cannot go on, waiting for the next delivery", "topic", d.Data.Topic, "error", err)
 			http.Error(w, "cannot go on now", http.StatusServiceUnavailable)
 			return
