@@ -79,6 +79,9 @@ func TestTheDatabaseRefusesWhatTheRulesForbid(t *testing.T) {
 		{"verdict_is_final", `update approvals set reason = 'changed'` + isDecided},
 		{"approvals_decided_is_complete", `update approvals set decided_at = clock_timestamp()` + isOpen},
 		{"approvals_verdict_has_decider", `update approvals set state = 'approved', decided_at = clock_timestamp()` + isOpen},
+		{"approvals_are_asked_first", `insert into approvals (tenant_id, approval_id, call_id, turn_id, topic_id, state, requested_at, expires_at, rule, decided_by, decided_at)
+			select tenant_id, gen_random_uuid(), call_id, turn_id, topic_id, state, requested_at, expires_at, rule, 'user:bob', decided_at
+			  from approvals` + isDecided},
 		{"continuations_accepted_by_one", `update continuations set state = 'accepted'`},
 		{"append_only", `delete from decisions`},
 		{"append_only", `update decisions set approved = false`},

@@ -445,9 +445,13 @@ begin
     end if;
 end $$;
 
--- A verdict that is committed never changes, whoever tries (I1).
+-- A verdict that is committed never changes, whoever tries (I1). No approval is
+-- born approved: whoever may only ask brings no answer along (I5).
 create function guard_approval() returns trigger language plpgsql as $$
 begin
+    if tg_op = 'INSERT' and new.state = 'approved' then
+        perform refuse('approvals_are_asked_first', format('approval %s was never asked', new.approval_id));
+    end if;
     if new.state <> old.state and old.state || '>' || new.state <> all (legal_edges('approval')) then
         perform refuse('legal_transition', format('approval %s: %s>%s', new.approval_id, old.state, new.state));
     end if;
