@@ -21,18 +21,10 @@ const mostStopping = 30 * time.Second
 // is refused, none is cut, and no outcome is unknown.
 func TestFault71EveryNodeStopsUnderLoad(t *testing.T) {
 	t.Parallel()
-	d := testcluster.Servers(t)
-	for i := range 2 {
-		d.StartAPI(i, "COUNTERSIGN_API_DRAIN=1s")
-		d.StartWorker(i)
-		d.StartContinuer(i)
-	}
-	d.Ready()
-	w := newTraffic(t, d)
+	d, w := behindABalancer(t)
 	w.takesTime(300 * time.Millisecond)
-	w.nodes = []*client.Client{client.New(balanced(t, d), d.Key, client.WithTries(1), client.WithActor("user:bob"))}
 	w.start(4).goesOn(8)
-	for _, service := range []*testcluster.Service{d.API[0], d.Workers[0], d.Continuers[0], d.API[1], d.Workers[1], d.Continuers[1]} {
+	for _, service := range each(d) {
 		begin := time.Now()
 		if err := service.Stop(syscall.SIGTERM); err != nil {
 			t.Errorf("it did not end well: %v", err)
@@ -48,6 +40,27 @@ func TestFault71EveryNodeStopsUnderLoad(t *testing.T) {
 	if unknown := w.keepsItsPromises(); unknown > 0 || w.cut > 0 || w.refused > 0 {
 		t.Errorf("%d outcomes are unknown, %d requests were cut and %d refused", unknown, w.cut, w.refused)
 	}
+}
+
+// behindABalancer is two of each service, and traffic that comes to the api
+// nodes as their load balancer sends it.
+func behindABalancer(t *testing.T) (*testcluster.Deployment, *traffic) {
+	t.Helper()
+	d := testcluster.Servers(t)
+	for i := range 2 {
+		d.StartAPI(i, "COUNTERSIGN_API_DRAIN=1s")
+		d.StartWorker(i)
+		d.StartContinuer(i)
+	}
+	d.Ready()
+	w := newTraffic(t, d)
+	w.nodes = []*client.Client{client.New(balanced(t, d), d.Key, client.WithTries(1), client.WithActor("user:bob"))}
+	return d, w
+}
+
+// each is every process of a deployment, one node after the other.
+func each(d *testcluster.Deployment) []*testcluster.Service {
+	return []*testcluster.Service{d.API[0], d.Workers[0], d.Continuers[0], d.API[1], d.Workers[1], d.Continuers[1]}
 }
 
 // takesTime lets the tool take some time, so that processes stop while it runs.

@@ -57,21 +57,13 @@ func TestFault69AStateOfANewerVersionIsLeftAlone(t *testing.T) {
 // work on, and then each of them is replaced in turn: nobody notices.
 func TestFault69EveryTableGrowsUnderLoad(t *testing.T) {
 	t.Parallel()
-	d := testcluster.Servers(t)
-	for i := range 2 {
-		d.StartAPI(i, "COUNTERSIGN_API_DRAIN=1s")
-		d.StartWorker(i)
-		d.StartContinuer(i)
-	}
-	d.Ready()
-	w := newTraffic(t, d)
-	w.nodes = []*client.Client{client.New(balanced(t, d), d.Key, client.WithTries(1), client.WithActor("user:bob"))}
+	d, w := behindABalancer(t)
 	w.start(3).goesOn(6)
 	for range 2 { // once for plans that were made before, once for those of the first time
 		expand(t, d)
 		w.goesOn(6)
 	}
-	for _, service := range []*testcluster.Service{d.API[0], d.Workers[0], d.Continuers[0], d.API[1], d.Workers[1], d.Continuers[1]} {
+	for _, service := range each(d) {
 		must(t, service.Stop(syscall.SIGTERM))
 		service.Start()
 		service.Ready()
