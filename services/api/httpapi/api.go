@@ -32,8 +32,10 @@ type Projections interface {
 	Topics(ctx context.Context, tenant model.TenantID, ids []model.TopicID) (map[model.TopicID]json.RawMessage, error)
 }
 
-// Events streams what happens in a topic; see [watch.Hub.Events].
+// Events streams what happens in a topic, and counts what is open; see
+// [watch.Hub.Events] and [watch.Hub.Admit].
 type Events interface {
+	Admit(key string) (leave func(), err error)
 	Events(out http.ResponseWriter, r *http.Request, sub watch.Subscription) error
 }
 

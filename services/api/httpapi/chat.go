@@ -86,6 +86,9 @@ func (a *API) postChat(r *request) (answer, error) {
 	if !r.by.Sees(model.TopicID(in.ID)) {
 		return answer{}, model.ErrNotFound
 	}
+	if err := r.admit(); err != nil {
+		return answer{}, err
+	}
 	from := r.origin()
 	from.Channel = "chat"
 	respond, err := a.chat.Post(r.Context(), from, aisdk.Subscription{
@@ -113,6 +116,9 @@ func (a *API) resumeChat(r *request) (answer, error) {
 	}
 	version, err := r.sdk()
 	if err != nil {
+		return answer{}, err
+	}
+	if err := r.admit(); err != nil {
 		return answer{}, err
 	}
 	return answer{write: func(w http.ResponseWriter) error {

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"net/http"
 
 	"github.com/countersign/countersign/pkg/model"
@@ -21,4 +22,17 @@ func (r *request) stream(topic model.TopicID, after int64) func(http.ResponseWri
 			Authorize: r.stillMay(),
 		})
 	}
+}
+
+// admit counts a chat's response as an open stream of its person until the
+// request ends. A backend's key may have any number: its people are behind it.
+func (r *request) admit() error {
+	if !r.by.Token {
+		return nil
+	}
+	leave, err := r.api.Events.Admit(r.by.Subject)
+	if err == nil {
+		context.AfterFunc(r.Context(), leave)
+	}
+	return err
 }

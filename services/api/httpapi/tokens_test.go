@@ -332,6 +332,45 @@ func TestATokenInACookie(t *testing.T) {
 	cookie(TokenCookie, bob, post, decision, approve, "Origin", s.url).want(200).is("approval.decision.decidedBy", "user:bob")
 }
 
+// One person's open streams are bounded, chats among them, and a chat that is
+// not admitted does nothing; what has ended counts no more.
+func TestOnePersonsStreamsAreBounded(t *testing.T) {
+	t.Parallel()
+	s := newSystem(t)
+	s.ask("a", "m1")
+	for _, person := range []string{"bob", "eve"} {
+		s.mint(person, "backend", fmt.Sprintf(`{"subject":"user:%s","topics":["a"]}`, person))
+	}
+	var leave func()
+	for {
+		left, err := s.waits.Admit("user:bob")
+		if err != nil {
+			break
+		}
+		leave = left
+	}
+	window := func(key string) result { return s.do(call{key: key, path: "/api/chat/a/stream"}) }
+	window("bob").problem(429, "rate-limited")
+	s.do(call{key: "bob", method: http.MethodPost, path: "/api/chat",
+		body: `{"id":"a","messages":[{"id":"u9","role":"user","parts":[{"type":"text","text":"hi"}]}]}`}).problem(429, "rate-limited")
+	if n := s.number(`select count(*) from messages where message_id = 'u9'`); n != 0 {
+		t.Error("a message of a chat that was not admitted is written")
+	}
+	window("eve").want(204)
+	window("backend").want(204)
+	leave()
+	window("bob").want(204)
+	tick, late := time.NewTicker(time.Millisecond), time.After(30*time.Second)
+	defer tick.Stop()
+	for window("bob").status != 204 {
+		select {
+		case <-tick.C:
+		case <-late:
+			t.Fatal("what has ended still counts")
+		}
+	}
+}
+
 // One person's requests are bounded, however many tokens bring them, and
 // nobody else's for it; what an open stream asks is no request.
 func TestOnePersonsRequestsAreBounded(t *testing.T) {

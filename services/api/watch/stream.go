@@ -11,9 +11,9 @@ import (
 	"github.com/countersign/countersign/pkg/daemon"
 )
 
-// ErrTooManyStreams is that a key has as many open streams on this node as it
-// may.
-var ErrTooManyStreams = errors.New("this key has too many open event streams; close some, or ask another node")
+// ErrTooManyStreams is that a key, or a person, has as many open streams on
+// this node as one may.
+var ErrTooManyStreams = errors.New("you have too many open streams here; close some, or ask another node")
 
 // Stream writes server-sent events to one client. Each event must be taken
 // within the hub's write timeout, else the stream ends: a client that is too
@@ -31,8 +31,9 @@ type Stream struct {
 // function ends the stream. Errors: [ErrTooManyStreams]; nothing is written
 // then.
 func (h *Hub) Open(out http.ResponseWriter, key string) (*Stream, func(), error) {
-	if !h.enter(key) {
-		return nil, nil, ErrTooManyStreams
+	leave, err := h.Admit(key)
+	if err != nil {
+		return nil, nil, err
 	}
 	s := &Stream{
 		hub: h, out: out, rc: http.NewResponseController(out),
@@ -49,18 +50,20 @@ func (h *Hub) Open(out http.ResponseWriter, key string) (*Stream, func(), error)
 	return s, func() {
 		s.check.Stop()
 		s.comment.Stop()
-		h.leave(key)
+		leave()
 	}, nil
 }
 
-func (h *Hub) enter(key string) bool {
+// Admit counts an open stream of any kind against a key, or a person, until
+// the returned function is called. Errors: [ErrTooManyStreams].
+func (h *Hub) Admit(key string) (leave func(), err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.streams[key] >= h.opts.StreamsPerKey {
-		return false
+		return nil, ErrTooManyStreams
 	}
 	h.streams[key]++
-	return true
+	return func() { h.leave(key) }, nil
 }
 
 func (h *Hub) leave(key string) {
