@@ -48,7 +48,9 @@ func newUnit(tenant model.TenantID) *unit {
 // Here and in every hot statement one table is read by an array of keys, which
 // is evaluated first and goes into the index condition, and what belongs to a
 // row of it is looked up by its whole key. So one plan is right for a tenant
-// that owns three rows and for one that owns nearly all of them.
+// that owns three rows and for one that owns nearly all of them. Only on tables
+// that nobody has analyzed yet, as autovacuum does within minutes, it may be
+// one that reads too much.
 func (u *unit) load(b *pgx.Batch, which string, args ...any) {
 	u.queue(b, forUpdate, `= any(array(`+which+`))`, args)
 	u.queueReplies(b, which, args)
