@@ -41,7 +41,6 @@ func (c *Cache) newBreaker() *gobreaker.CircuitBreaker[struct{}] {
 // back: a ping in the background does.
 func (c *Cache) guard(ctx context.Context, call func(context.Context) error) error {
 	if c.Down() {
-		c.probe()
 		return ErrDown
 	}
 	_, err := c.breaker.Execute(func() (struct{}, error) {

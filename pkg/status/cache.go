@@ -89,8 +89,15 @@ func (c *Cache) Close() error {
 	return nil
 }
 
-// Down tells whether calls return [ErrDown] at the moment.
-func (c *Cache) Down() bool { return c.breaker.State() != gobreaker.StateClosed }
+// Down tells whether calls return [ErrDown] at the moment. Asking is enough to
+// have the server probed, so a node without readers learns that it is back.
+func (c *Cache) Down() bool {
+	if c.breaker.State() == gobreaker.StateClosed {
+		return false
+	}
+	c.probe()
+	return true
+}
 
 func (c *Cache) count(n int, outcome string) {
 	if n > 0 {

@@ -93,6 +93,7 @@ func (s *sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Process
 
 func (c *testCache) recovers(t *testing.T) {
 	t.Helper()
+	eventually(t, "Redis is known to be back, though nobody reads", func() bool { return !c.Down() })
 	eventually(t, "Redis is used again", func() bool {
 		return c.Put(t.Context(), []Entry{entry("dead", "t", 5)}) == nil
 	})
