@@ -18,7 +18,14 @@ const notKnownYet = "outcome not known yet"
 // validateUIMessages, and every input and output stands in it byte by byte as
 // it came. The bytes are JSON; an encoder that rewrites raw values would
 // change them, so they are to be written as they are.
-func Message(m store.Message) json.RawMessage {
+func Message(m store.Message) json.RawMessage { return Signed(m, nil) }
+
+// Sign gives the signature of the question about a call, "" for none.
+type Sign func(store.MessageCall) string
+
+// Signed is the message with the signatures of its questions, where the AI
+// SDK's clients keep them.
+func Signed(m store.Message, sign Sign) json.RawMessage {
 	var o object
 	o.text("id", string(m.ID))
 	o.text("role", m.Role)
@@ -29,7 +36,7 @@ func Message(m store.Message) json.RawMessage {
 	if m.Role == "assistant" || parts == nil {
 		var all []json.RawMessage
 		for _, t := range m.Turns {
-			all = append(all, TurnParts(t)...)
+			all = append(all, SignedParts(t, sign)...)
 		}
 		parts = array(all)
 	}
@@ -39,7 +46,10 @@ func Message(m store.Message) json.RawMessage {
 
 // TurnParts are the parts of one turn: what was registered, byte by byte, and
 // each call's part as its row is now.
-func TurnParts(t store.MessageTurn) []json.RawMessage {
+func TurnParts(t store.MessageTurn) []json.RawMessage { return SignedParts(t, nil) }
+
+// SignedParts are the parts of one turn with the signatures of its questions.
+func SignedParts(t store.MessageTurn, sign Sign) []json.RawMessage {
 	calls := make(map[int]store.MessageCall, len(t.Calls))
 	for _, c := range t.Calls {
 		calls[c.Part] = c
@@ -49,14 +59,14 @@ func TurnParts(t store.MessageTurn) []json.RawMessage {
 		if part != nil {
 			out = append(out, part)
 		} else if c, ok := calls[i]; ok {
-			out = append(out, toolPart(c, t.Ended != ""))
+			out = append(out, toolPart(c, t.Ended != "", sign))
 		}
 	}
 	return out
 }
 
 // toolPart draws a call. ended tells whether its turn is over.
-func toolPart(c store.MessageCall, ended bool) json.RawMessage {
+func toolPart(c store.MessageCall, ended bool, sign Sign) json.RawMessage {
 	state, errorText := c.State, c.ErrorText
 	if ended && c.Run == model.RunUnknown && !state.Settled() {
 		state, errorText = model.CallOutputError, notKnownYet
@@ -77,7 +87,7 @@ func toolPart(c store.MessageCall, ended bool) json.RawMessage {
 	case model.CallOutputError:
 		o.text("errorText", errorText)
 	}
-	if a := approval(c.Approval); a != nil && state != model.CallInputAvailable && state != model.CallInputStreaming {
+	if a := approval(c, sign); a != nil && state != model.CallInputAvailable && state != model.CallInputStreaming {
 		o.raw("approval", a)
 	}
 	writeExtra(&o, c)
@@ -86,12 +96,18 @@ func toolPart(c store.MessageCall, ended bool) json.RawMessage {
 
 // approval is the part's approval object, or nil where nobody was asked and
 // no policy refused.
-func approval(a *model.Approval) json.RawMessage {
+func approval(c store.MessageCall, sign Sign) json.RawMessage {
+	a := c.Approval
 	if a == nil {
 		return nil
 	}
 	var o object
 	o.text("id", string(a.ID))
+	if sign != nil {
+		if signature := sign(c); signature != "" {
+			o.text("signature", signature)
+		}
+	}
 	if a.State == model.ApprovalRequested {
 		return o.close()
 	}

@@ -45,3 +45,25 @@ func TestSignaturesAreTheSDKsOwn(t *testing.T) {
 		t.Fatal("no vectors")
 	}
 }
+
+// A signer takes what it signed as clients show it again: an input that they
+// cannot be told is told as its text. Without a secret nothing is signed, and
+// nothing asked for.
+func TestASignerTakesWhatClientsShow(t *testing.T) {
+	t.Parallel()
+	of := Signed{ApprovalID: "a", ToolCallID: "c", ToolName: "t", Input: strictjson.Raw(`{"__proto__":{}}`)}
+	s := NewSigner("sixteen letters.")
+	signature, shown := s.Sign(of, V6), of
+	if shown.Input = strictjson.Raw(`"{\"__proto__\":{}}"`); signature == "" || s.Check(shown, signature) != "" {
+		t.Errorf("%q: %s", signature, s.Check(shown, signature))
+	}
+	if s.Check(shown, "") == "" || s.Check(of, signature) == "" || NewSigner("another secret..").Check(shown, signature) == "" {
+		t.Error("what was not signed is taken")
+	}
+	if huge := (Signed{Input: strictjson.Raw(`1e999`)}); s.Sign(huge, V7) != "" {
+		t.Error("a number that JavaScript has none for is signed")
+	}
+	if none := NewSigner(""); none != nil || none.Sign(of, V7) != "" || none.Check(of, "x") != "" {
+		t.Error("without a secret there is a signature")
+	}
+}

@@ -18,7 +18,7 @@ const lag = 2 * time.Second
 func (w *window) follow(ctx context.Context, t *store.MessageTurn) error {
 	fd, leave := w.feeds.follow(feedKey{w.topic.Tenant, t.ID, t.Live.Fence})
 	defer leave()
-	f := following{window: w, feed: fd, turn: t}
+	f := following{window: w, feed: fd, turn: t, sign: liveSigner{Signer: w.Signer, version: w.version}}
 	for {
 		lines, state, more := fd.after(f.shown)
 		if state == replaced || state == gapped {
@@ -48,6 +48,7 @@ type following struct {
 	feed  *feed
 	turn  *store.MessageTurn
 	shown int
+	sign  liveSigner
 	late  <-chan time.Time // set when the rows say that the turn is over
 }
 
@@ -58,7 +59,7 @@ func (f *following) tell(lines []line) error {
 			f.reason = l.chunk.FinishReason
 			continue
 		}
-		if err := f.send(l.chunk); err != nil {
+		if err := f.send(f.sign.next(l.chunk)); err != nil {
 			return err
 		}
 	}

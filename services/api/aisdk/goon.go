@@ -28,7 +28,9 @@ type ClientMessage struct {
 type clientPart struct {
 	Type       string          `json:"type"`
 	ToolCallID string          `json:"toolCallId"`
+	ToolName   string          `json:"toolName"`
 	State      string          `json:"state"`
+	Input      strictjson.Raw  `json:"input"`
 	Approval   *clientApproval `json:"approval"`
 	Metadata   struct {
 		Countersign struct {
@@ -38,9 +40,10 @@ type clientPart struct {
 }
 
 type clientApproval struct {
-	ID       string `json:"id"`
-	Approved *bool  `json:"approved"`
-	Reason   string `json:"reason"`
+	ID        string `json:"id"`
+	Approved  *bool  `json:"approved"`
+	Reason    string `json:"reason"`
+	Signature string `json:"signature"`
 }
 
 func (p *clientPart) isTool() bool {
@@ -111,7 +114,7 @@ func (p *post) answers(has *ClientMessage, rows map[string]committedPart) (out [
 		case part.Type == "step-start":
 			has.Steps++
 		case part.isTool():
-			a, err := judge(at, &part, rows)
+			a, err := p.judge(at, &part, rows)
 			if err != nil {
 				return nil, err
 			}
@@ -130,29 +133,43 @@ type answer struct {
 }
 
 // judge finds what a client's tool part asks for, which is an answer to an
-// open card or nothing: it may be behind the rows, but never before them.
-func judge(at string, p *clientPart, rows map[string]committedPart) (*answer, error) {
-	row, found := rows[p.ToolCallID]
+// open card or nothing: it may be behind the rows, but never before them. A
+// signature, where they are asked for, proves that the card was shown so; it
+// stands for none of the rest.
+func (p *post) judge(at string, part *clientPart, rows map[string]committedPart) (*answer, error) {
+	row, found := rows[part.ToolCallID]
 	switch {
 	case !found:
 		return nil, approval.NewInvalid(at+"/toolCallId", "names no call of this message")
 	case row.call == nil:
 		return nil, nil
-	case p.over() && !row.call.State.Settled() && row.call.Run != model.RunUnknown:
+	case part.over() && !row.call.State.Settled() && row.call.Run != model.RunUnknown:
 		return nil, approval.NewInvalid(at+"/state", "says that the call has ended, and it has not; results come from nobody but whoever runs it")
-	case p.State != "approval-responded":
+	case part.State != "approval-responded":
 		return nil, nil
-	case p.Approval == nil || p.Approval.Approved == nil:
+	case part.Approval == nil || part.Approval.Approved == nil:
 		return nil, approval.NewInvalid(at+"/approval", "must have an id and approved")
 	}
 	card := row.call.Approval
-	if card == nil || p.Approval.ID != string(card.ID) {
+	if card == nil || part.Approval.ID != string(card.ID) {
 		return nil, approval.NewInvalid(at+"/approval/id", "names no card of this call")
+	}
+	if why := p.Windows.Signer.Check(part.signed(), part.Approval.Signature); why != "" {
+		return nil, approval.NewInvalid(at+"/approval/signature", why)
 	}
 	if card.State != model.ApprovalRequested {
 		return nil, nil // what stands is what the client is told
 	}
-	return &answer{card.ID, approval.DecisionRequest{Approved: p.Approval.Approved, Reason: p.Approval.Reason, Digest: p.digest()}}, nil
+	return &answer{card.ID, approval.DecisionRequest{Approved: part.Approval.Approved, Reason: part.Approval.Reason, Digest: part.digest()}}, nil
+}
+
+// signed is what the client shows that it was asked.
+func (p *clientPart) signed() uistream.Signed {
+	name, static := strings.CutPrefix(p.Type, "tool-")
+	if !static {
+		name = p.ToolName
+	}
+	return uistream.Signed{ApprovalID: p.Approval.ID, ToolCallID: p.ToolCallID, ToolName: name, Input: p.Input}
 }
 
 // digest is that of the card which the client showed, where it kept it.

@@ -26,6 +26,7 @@ type Chunks interface {
 // Intake takes the stream of a backend's model into its live turn.
 type Intake struct {
 	Chunks Chunks
+	Signer *uistream.Signer // of approval requests; nil signs none
 	Log    *slog.Logger
 }
 
@@ -53,7 +54,7 @@ func (in *Intake) Take(w http.ResponseWriter, r *http.Request, st *approval.Stre
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	t := &taking{stream: st, w: w, rc: rc}
+	t := &taking{stream: st, w: w, rc: rc, sign: liveSigner{Signer: in.Signer, version: uistream.V6}}
 	t.Writer = intake.NewWriter(context.WithoutCancel(ctx), in.Chunks, st, t.answer)
 	lines := read(ctx, r.Body)
 	defer func() { // the server must not take the body back while it is read
@@ -92,6 +93,7 @@ type taking struct {
 	stream *approval.Stream
 	w      io.Writer
 	rc     *http.ResponseController
+	sign   liveSigner // in the form that both versions verify
 }
 
 // incoming is a line that was read, or why there is none.
@@ -155,7 +157,7 @@ var errStopping = errors.New("this node is stopping: begin the stream anew on an
 // answer tells the stream's sender.
 func (t *taking) answer(chunks ...uistream.Chunk) error {
 	for _, c := range chunks {
-		line, err := c.Encode()
+		line, err := t.sign.next(c).Encode()
 		if err != nil {
 			return err
 		}

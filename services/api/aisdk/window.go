@@ -92,7 +92,7 @@ func (w *window) tell(turns []store.MessageTurn) (live *store.MessageTurn, err e
 			return t, nil
 		}
 		var chunks []uistream.Chunk
-		parts := raws(uimessage.TurnParts(*t))
+		parts := raws(uimessage.SignedParts(*t, Signs(w.Signer, w.version)))
 		if i < w.steps {
 			if chunks, err = w.update(parts); err == nil {
 				err = w.send(chunks...)

@@ -22,17 +22,18 @@ type Rows interface {
 
 // Windows gives the windows of conversations their streams.
 type Windows struct {
-	Rows Rows
-	Hub  *watch.Hub
-	Hold time.Duration // how long a response stays open on which nothing comes
-	Log  *slog.Logger
+	Rows   Rows
+	Hub    *watch.Hub
+	Signer *uistream.Signer // of approval requests; nil signs none
+	Hold   time.Duration    // how long a response stays open on which nothing comes
+	Log    *slog.Logger
 
 	feeds *feeds
 }
 
 // NewWindows makes the windows of a node.
-func NewWindows(rows Rows, hub *watch.Hub, chunks Chunks, hold time.Duration, log *slog.Logger) *Windows {
-	return &Windows{Rows: rows, Hub: hub, Hold: hold, Log: log, feeds: &feeds{chunks: chunks, open: map[feedKey]*feed{}}}
+func NewWindows(rows Rows, hub *watch.Hub, chunks Chunks, signer *uistream.Signer, hold time.Duration, log *slog.Logger) *Windows {
+	return &Windows{Rows: rows, Hub: hub, Signer: signer, Hold: hold, Log: log, feeds: &feeds{chunks: chunks, open: map[feedKey]*feed{}}}
 }
 
 // Subscription is one window's wish to follow a topic.

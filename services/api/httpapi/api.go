@@ -15,6 +15,7 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/uimessage"
 	"github.com/countersign/countersign/services/api/aisdk"
 	"github.com/countersign/countersign/services/api/watch"
 )
@@ -47,6 +48,7 @@ type Deps struct {
 	Events      Events
 	Intake      *aisdk.Intake
 	Windows     *aisdk.Windows
+	Sign        uimessage.Sign // of questions in messages; nil signs none
 	Log         *slog.Logger
 
 	TracerProvider trace.TracerProvider

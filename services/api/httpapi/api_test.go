@@ -26,6 +26,7 @@ import (
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/status"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/uistream"
 	"github.com/countersign/countersign/services/api/aisdk"
 	"github.com/countersign/countersign/services/api/watch"
 )
@@ -85,6 +86,12 @@ var everyRole = []model.Role{model.RoleBackend, model.RoleApprover, model.RoleAd
 // newSystem starts a node; with may change its bounds.
 func newSystem(t *testing.T, with ...func(*Limits)) *system {
 	t.Helper()
+	return newSigningSystem(t, nil, with...)
+}
+
+// newSigningSystem starts a node that signs what chat clients are asked.
+func newSigningSystem(t *testing.T, signer *uistream.Signer, with ...func(*Limits)) *system {
+	t.Helper()
 	s := &system{t: t, database: testservers.Database(t, store.Migrate), keys: map[string]string{}}
 	log := slog.New(slog.NewTextHandler(&s.log, nil))
 	b := must(bus.Connect(testservers.NATS(t).URL(), "api", log))(t)
@@ -93,7 +100,7 @@ func newSystem(t *testing.T, with ...func(*Limits)) *system {
 	t.Cleanup(s.store.Close)
 	cache := must(status.New(testservers.Redis(t), log, status.WithEpoch(s.store.Epoch)))(t)
 	t.Cleanup(func() { _ = cache.Close() })
-	hub := watch.New(b, s.store, watch.Options{Log: log, Sweep: 200 * time.Millisecond})
+	hub := watch.New(b, s.store, watch.Options{Log: log, Sweep: 200 * time.Millisecond, Sign: aisdk.Signs(signer, uistream.V6)})
 	projection := watch.NewProjection(b, s.store, cache, log, 0)
 	s.run(hub.Run)
 	s.run(projection.Run)
@@ -104,7 +111,8 @@ func newSystem(t *testing.T, with ...func(*Limits)) *system {
 	}
 	server := httptest.NewServer(New(Deps{
 		Store: s.store, Waiter: s.waits, Projections: projection, Events: hub, Log: log,
-		Windows: aisdk.NewWindows(s.store, hub, b, time.Minute, log), Intake: &aisdk.Intake{Chunks: b, Log: log},
+		Windows: aisdk.NewWindows(s.store, hub, b, signer, time.Minute, log), Intake: &aisdk.Intake{Chunks: b, Signer: signer, Log: log},
+		Sign:           aisdk.Signs(signer, uistream.V6),
 		TracerProvider: sdktrace.NewTracerProvider(), MeterProvider: noop.NewMeterProvider(), Propagator: propagation.TraceContext{},
 	}, limits, Origins{pageOrigin}))
 	t.Cleanup(server.Close)

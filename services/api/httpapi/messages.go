@@ -83,6 +83,6 @@ func (a *API) listMessages(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return ok(page(h.Messages, limit,
-		func(m store.Message) strictjson.Raw { return strictjson.Raw(uimessage.Message(m)) },
+		func(m store.Message) strictjson.Raw { return strictjson.Raw(uimessage.Signed(m, a.Sign)) },
 		func(m store.Message) string { return cursorOf(strconv.FormatInt(m.Position, 10)) })), nil
 }

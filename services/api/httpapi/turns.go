@@ -81,7 +81,7 @@ func (r *request) turnAnswer(out approval.Registered) (TurnAnswer, error) {
 	}
 	body := TurnAnswer{Topic: topic, Turn: view.NewTurn(out.Turn, out.Topic.Version)}
 	if whole := len(out.Calls) == len(out.Turn.Calls); out.Created && out.Turn.Step == 0 && out.Parts != nil && whole {
-		body.Message = strictjson.Raw(uimessage.Message(committed(out)))
+		body.Message = strictjson.Raw(uimessage.Signed(committed(out), r.api.Sign))
 		return body, nil
 	}
 	h, err := r.api.Store.Messages(r.Context(), r.tenant(), out.Turn.Topic, store.Range{ID: out.Turn.Message})
@@ -91,7 +91,7 @@ func (r *request) turnAnswer(out approval.Registered) (TurnAnswer, error) {
 	if len(h.Messages) != 1 {
 		return body, fmt.Errorf("the message of turn %s is gone", out.Turn.ID)
 	}
-	body.Message = strictjson.Raw(uimessage.Message(h.Messages[0]))
+	body.Message = strictjson.Raw(uimessage.Signed(h.Messages[0], r.api.Sign))
 	return body, nil
 }
 

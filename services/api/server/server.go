@@ -19,6 +19,7 @@ import (
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/status"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/uistream"
 	"github.com/countersign/countersign/services/api/aisdk"
 	"github.com/countersign/countersign/services/api/console"
 	"github.com/countersign/countersign/services/api/httpapi"
@@ -39,6 +40,7 @@ type Config struct {
 	SweepInterval time.Duration `name:"sweep-interval" env:"COUNTERSIGN_API_SWEEP_INTERVAL" default:"2s" help:"How often what people and callers wait for is compared with its rows: the most that a lost signal can cost them."`
 	ChatHold      time.Duration `name:"chat-hold" env:"COUNTERSIGN_CHAT_HOLD" default:"5m" help:"How long a chat client's response stays open while a tool runs or the answer is not begun; then it is told what is awaited."`
 	Drain         time.Duration `name:"drain" env:"COUNTERSIGN_API_DRAIN" default:"3s" help:"How long requests are still answered after /readyz says that the node stops: what load balancers need to notice."`
+	Approvals     daemon.Secret `name:"approval-secret" env:"COUNTERSIGN_APPROVAL_SECRET" placeholder:"SECRET" help:"Signs what chat clients are asked, as the AI SDK's experimental_toolApprovalSecret does, and refuses an answer in a chat body without such a signature; 16 characters at least, the same on every node. Nothing is signed by default."`
 	Chat          bool          `name:"chat" env:"COUNTERSIGN_CHAT" help:"Let people write into a conversation on the page, for systems with a chat backend that answers."`
 }
 
@@ -85,12 +87,16 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 	if err != nil {
 		return fmt.Errorf("--allow-origins or COUNTERSIGN_ALLOW_ORIGINS: %w", err)
 	}
+	signer, err := cfg.signer()
+	if err != nil {
+		return err
+	}
 	listener, err := daemon.Listen(cfg.Listen, "--listen or COUNTERSIGN_LISTEN")
 	if err != nil {
 		return err
 	}
-	n = node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache, origins: origins}
-	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval})
+	n = node{cfg: cfg, log: log, telemetry: telemetry, store: s, bus: b, cache: cache, origins: origins, signer: signer}
+	n.hub = watch.New(b, s, watch.Options{Log: log, Sweep: cfg.SweepInterval, Sign: aisdk.Signs(signer, uistream.V6)})
 	n.projection = watch.NewProjection(b, s, cache, log, cfg.SweepInterval)
 	health := n.health()
 	defer context.AfterFunc(ctx, health.Drain)()
@@ -101,6 +107,17 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) (err error) {
 		daemon.Part{Name: "projection", Run: n.projection.Run},
 		daemon.Part{Name: "http", Run: func(ctx context.Context) error { return daemon.Serve(ctx, listener, handler, cfg.Drain) }},
 	)
+}
+
+// leastSecret is how many characters a secret must have that signs.
+const leastSecret = 16
+
+func (c Config) signer() (*uistream.Signer, error) {
+	secret := c.Approvals.Reveal()
+	if secret != "" && len(secret) < leastSecret {
+		return nil, fmt.Errorf("--approval-secret or COUNTERSIGN_APPROVAL_SECRET: must have %d characters at least", leastSecret)
+	}
+	return uistream.NewSigner(secret), nil
 }
 
 // node is what one api node consists of.
@@ -114,6 +131,7 @@ type node struct {
 	hub        *watch.Hub
 	projection *watch.Projection
 	origins    httpapi.Origins
+	signer     *uistream.Signer
 }
 
 // handler is everything that the node answers.
@@ -121,8 +139,9 @@ func (n node) handler(health *daemon.Health) http.Handler {
 	t := n.telemetry
 	api := httpapi.New(httpapi.Deps{
 		Store: n.store, Waiter: n.hub, Projections: n.projection, Events: n.hub, Log: n.log,
-		Intake:         &aisdk.Intake{Chunks: n.bus, Log: n.log},
-		Windows:        aisdk.NewWindows(n.store, n.hub, n.bus, n.cfg.ChatHold, n.log),
+		Intake:         &aisdk.Intake{Chunks: n.bus, Signer: n.signer, Log: n.log},
+		Windows:        aisdk.NewWindows(n.store, n.hub, n.bus, n.signer, n.cfg.ChatHold, n.log),
+		Sign:           aisdk.Signs(n.signer, uistream.V6), // a form that both versions verify
 		TracerProvider: t.TracerProvider, MeterProvider: t.MeterProvider, Propagator: t.Propagator,
 	}, httpapi.Limits{DefaultExpiry: n.cfg.DefaultExpiry, Body: n.cfg.MaxBody, Rate: n.cfg.RateLimit, PersonRate: n.cfg.PersonRate}, n.origins)
 

@@ -185,7 +185,7 @@ func (e *events) write(s *Stream, found told) bool {
 		s.Event("dropped", 0, droppedMessage(id))
 	}
 	for _, m := range found.messages {
-		s.Event("message", 0, uimessage.Message(m))
+		s.Event("message", 0, uimessage.Signed(m, e.hub.opts.Sign))
 	}
 	s.Event("status", found.topic.Version, view.Topic(found.topic))
 	e.last = found.topic.Version

@@ -10,6 +10,7 @@ import (
 	"github.com/countersign/countersign/pkg/bus"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
+	"github.com/countersign/countersign/pkg/uimessage"
 )
 
 // Signals is what a hub hears; *bus.Bus is one.
@@ -38,6 +39,8 @@ type Options struct {
 	// WriteTimeout is how long a client may take to receive one event; a
 	// slower one is dropped and catches up when it reconnects. 10 s.
 	WriteTimeout time.Duration
+	// Sign signs the questions in messages; nil signs none.
+	Sign uimessage.Sign
 	// StreamsPerKey bounds the open streams of one API key on this node. 100.
 	StreamsPerKey int
 }
