@@ -1,6 +1,7 @@
 /*
  * The protocol of one turn with two calls, from its registration to the turn
- * that goes on from it. README.md says what is modelled and what is left out.
+ * that goes on from it; or, with REPLY, of one that asks for a reply and has no
+ * calls. README.md says what is modelled and what is left out.
  *
  * Each transaction is one atomic block, as it holds its turn's row lock from
  * its first read to its commit. Everything between two blocks may be
@@ -20,6 +21,9 @@
 #endif
 #ifndef DEATHS
 #define DEATHS 1 /* live next turns whose lease runs out */
+#endif
+#ifndef FAILS
+#define FAILS 1 /* next turns, or deliveries, that are given up */
 #endif
 #ifndef LOSSES
 #define LOSSES 1 /* messages that are lost */
@@ -51,6 +55,7 @@
 #define DISPATCHED 2
 #define ACCEPTED   3
 #define SUPERSEDED 4
+#define GIVENUP    5 /* failed, until a person redrives it */
 
 /* What an attempt knows of its end. */
 #define DID     0
@@ -70,7 +75,12 @@ byte openCalls = 2;
 bool ended;        /* cancelled or superseded */
 byte cont;
 byte accepter;     /* 1 + the backend whose turn accepted it */
+byte generation;   /* of the continuation: grows when it is taken back */
 bool live[2];      /* each backend's live next turn, while its lease lasts */
+bool called[2];    /* and whether it has committed a call */
+bool nextEnded;    /* the next turn was cancelled or superseded while it was live */
+bool before;       /* another turn of the topic is open */
+bool queued;       /* a reply that waits until it is over */
 
 /* Messages: only hints, kept, lost and repeated. */
 bool hint[2];
@@ -82,6 +92,7 @@ byte verdicts[2];
 byte continuations;
 byte completed;
 bool foundNot[2];  /* a person found that it did not happen */
+bool told;         /* a message was sent since the continuation was taken back last */
 
 /* What each worker has in its hands: 1 + the call, and whether it sent. */
 byte holds[2];
@@ -89,14 +100,16 @@ bool sent[2];
 
 byte crashes = CRASHES;
 byte deaths = DEATHS;
+byte fails = FAILS;
 byte losses = LOSSES;
 byte repeats = REPEATS;
 
 #define TERMINAL(c)  (part[c] >= AVAILABLE)
 #define COUNTED      (openApprovals == (part[0] == REQUESTED) + (part[1] == REQUESTED) && openCalls == !TERMINAL(0) + !TERMINAL(1))
-#define CONTINUABLE  (cont == READY || cont == DISPATCHED)
+#define DELIVERABLE  (cont == READY || cont == DISPATCHED)
+#define CONTINUABLE  (DELIVERABLE || cont == GIVENUP) /* whoever comes first gets it */
 #define PENDING(c)   (holds[0] == 1 + c && !sent[0] || holds[1] == 1 + c && !sent[1])
-#define OVER         (ended || cont == ACCEPTED && completed > 0)
+#define OVER         (ended || cont == ACCEPTED && (completed > 0 || nextEnded))
 
 /* settle ends every transaction that changed a call. approvals and calls are
    the counters that it goes by: the locked row's. */
@@ -229,9 +242,18 @@ proctype Cancel() {
 		endCall(0);
 		endCall(1);
 		ended = true;
+		queued = false;
 		cont = (cont == NOTYET -> NOTYET : SUPERSEDED);
 		settle(openApprovals, openCalls)
 	   }
+#ifdef REPLY
+	:: atomic { /* the next turn, while it is live: nothing comes back from it */
+		cont == ACCEPTED && live[accepter - 1] ->
+		live[accepter - 1] = false;
+		called[accepter - 1] = false;
+		nextEnded = true
+	   }
+#endif
 	:: skip
 	fi
 }
@@ -377,24 +399,88 @@ proctype Resolver() {
 end:	do
 	:: atomic { resolve(0) }
 	:: atomic { resolve(1) }
+	:: atomic { cont == GIVENUP -> cont = READY } /* a person has it tried again */
 	od
 }
 
-/* The continuer delivers what is ready, and again what nobody accepted. */
+/* The continuer sends what is ready, and then marks it: it may die in between,
+   and its mark may be late. What nobody accepted is sent again, for a day.
+   Where the calls come first, sending and marking is one step. */
 proctype Continuer() {
+	byte read;
 end:	do
+#ifndef REPLY
 	:: atomic { cont == READY -> cont = DISPATCHED; delivered = true }
+#else
+	:: atomic { cont == READY && !queued -> delivered = true; told = true; read = generation };
+		if
+		:: atomic {
+			if
+#ifdef MARKBLIND
+			:: read == generation && cont != NOTYET ->
+#elif defined(NOGENERATION)
+			:: DELIVERABLE ->
+#else
+			:: read == generation && DELIVERABLE ->
+#endif
+				cont = DISPATCHED;
+				assert(told)      /* what is marked as sent was, since it came back */
+			:: else
+			fi;
+			read = 0
+		   }
+		:: read = 0
+		fi
+#endif
 #ifdef FOREVER
 	:: atomic { cont == DISPATCHED -> cont = READY } /* however often, whether it was received or not */
 #else
 	:: atomic { cont == DISPATCHED && !delivered -> cont = READY }
 #endif
+	:: atomic { DELIVERABLE && !queued && fails > 0 -> fails--; cont = GIVENUP }
 	od
 }
 
-/* Two nodes of the chat backend may each get the continuation, and open a live
-   turn with it. One that is too slow loses its lease, and the continuation
-   comes back for another. */
+/* stand ends the next turn with what it holds. */
+inline stand(id) {
+	completed++;
+	assert(completed == 1 && !nextEnded);     /* one next turn completes (I2) */
+	assert(cont == ACCEPTED && accepter == 1 + id) /* and it is the one that accepted */
+}
+
+/* The seeded bugs that leave the continuation where it is. */
+#ifdef NORETURN
+#define KEPT (to == READY)
+#elif defined(NOFAIL)
+#define KEPT (to == GIVENUP)
+#else
+#define KEPT false
+#endif
+
+/* takeBack takes the continuation from the next turn that had accepted it and
+   has left nothing behind; one that has committed a call stands. */
+inline takeBack(id, to) {
+	live[id] = false;
+	if
+#ifdef RETURNCALLED
+	:: called[id] -> completed++; cont = to; accepter = 0; generation++; told = false
+#else
+	:: called[id] -> stand(id)
+#endif
+#ifdef ABANDONANY
+	:: !called[id] -> cont = to; accepter = 0; generation++; told = false
+#else
+	:: !called[id] && cont == ACCEPTED && accepter == 1 + id && !KEPT -> cont = to; accepter = 0; generation++; told = false
+#endif
+	:: else
+	fi;
+	called[id] = false
+}
+
+/* Two nodes of the chat backend, or workers that ask a model, may each get the
+   continuation, and open a live turn with it. One that is too slow loses its
+   lease, and the continuation comes back for another. One that gets no answer
+   from its model gives up, and a person must look. */
 proctype Backend(byte id) {
 	bool mine;
 end:	do
@@ -404,9 +490,12 @@ end:	do
 		if
 #ifdef TWOACCEPT
 		:: cont != SUPERSEDED ->
-#else
+#elif defined(ACCEPTQUEUED)
 		:: CONTINUABLE ->
+#else
+		:: CONTINUABLE && !queued ->
 #endif
+			assert(!queued || !before); /* a reply waits for its turn */
 			cont = ACCEPTED;
 			accepter = 1 + id;
 			live[id] = true;
@@ -418,45 +507,63 @@ end:	do
 		:: else
 		fi
 	   };
-		if
-		:: mine ->
-			atomic {
-				if
-#ifdef NOLIVEFENCE
-				:: true ->
-#else
-				:: live[id] ->
+		do
+#ifdef REPLY
+		:: mine && !called[id] -> atomic { /* a call of it is shown once it is committed */
+			if
+			:: live[id] -> called[id] = true
+			:: else -> mine = false
+			fi
+		   }
 #endif
-					completed++;
-					live[id] = false;
-					assert(completed == 1);   /* one next turn completes (I2) */
-					assert(cont == ACCEPTED && accepter == 1 + id) /* and it is the one that accepted */
-				:: else
-				fi;
-				mine = false
-			}
+		:: mine -> atomic {
+			if
+#ifdef NOLIVEFENCE
+			:: true ->
+#else
+			:: live[id] ->
+#endif
+				stand(id);
+				live[id] = false;
+				called[id] = false
+			:: else
+			fi;
+			mine = false
+		   }
+		:: mine && fails > 0 -> atomic { /* gives up */
+			fails = (fails > 0 -> fails - 1 : 0);
+			if
+#ifdef ABANDONANY
+			:: true ->
+#else
+			:: live[id] ->
+#endif
+				takeBack(id, GIVENUP)
+			:: else
+			fi;
+			mine = false
+		   }
 		:: mine && deaths > 0 -> mine = false /* dies; its lease runs out */
-		:: !mine
-		fi
+		:: !mine -> break
+		od
 	od
 }
 
 inline returnFrom(id) {
+#ifdef RETURNENDED
+	(live[id] || nextEnded && accepter == 1 + id) && deaths > 0;
+#else
 	live[id] && deaths > 0;
-	deaths--;
-	live[id] = false;
-#ifndef NORETURN
-	if
-	:: cont == ACCEPTED && accepter == 1 + id -> cont = READY; accepter = 0
-	:: else
-	fi
 #endif
+	deaths--;
+	takeBack(id, READY)
 }
 
 proctype LiveSweep() {
 end:	do
 	:: atomic { returnFrom(0) }
 	:: atomic { returnFrom(1) }
+	:: atomic { queued && !before -> queued = false }
 	od
 }
 
@@ -469,18 +576,39 @@ end:	do
 	od
 }
 
+/* A turn before the reply comes to its end. */
+proctype Before() {
+	before = false
+}
+
 init {
 	atomic {
+#ifdef REPLY
+		part[0] = AVAILABLE;
+		part[1] = AVAILABLE;
+		openApprovals = 0;
+		openCalls = 0;
+		if
+		:: before = true; queued = true; run Before()
+		:: skip
+		fi;
+		if
+		:: repeats > 0 -> repeats--; delivered = true /* whoever asks for it may, before he is told */
+		:: skip
+		fi;
+		settle(openApprovals, openCalls);
+#else
 		run Person();
 		run Worker(0);
 #ifndef ALONE
 		run Person();
 		run Worker(1);
 #endif
+		run Sweep();
+#endif
 #ifndef NOCANCEL
 		run Cancel();
 #endif
-		run Sweep();
 		run Resolver();
 		run Continuer();
 		run Backend(0);

@@ -24,7 +24,7 @@ type check struct {
 }
 
 // none are the bounds of a world without misfortune; each check raises some.
-var none = map[string]string{"CRASHES": "0", "DEATHS": "0", "LOSSES": "0", "REPEATS": "0"}
+var none = map[string]string{"CRASHES": "0", "DEATHS": "0", "FAILS": "0", "LOSSES": "0", "REPEATS": "0"}
 
 // The protocol: what is asserted, in worlds that differ in what goes wrong,
 // and that every decided turn continues, whoever dies.
@@ -32,7 +32,10 @@ var protocol = []check{
 	{name: "a worker dies", defines: []string{"CRASHES=1"}},
 	{name: "messages come again", defines: []string{"NOCANCEL", "REPEATS=1"}},
 	{name: "a live turn dies and a message is lost", defines: []string{"ALONE", "DEATHS=1", "LOSSES=1"}},
+	{name: "a live turn is given up", defines: []string{"ALONE", "FAILS=1"}},
+	{name: "a reply, whatever happens to it", defines: []string{"REPLY", "DEATHS=2", "FAILS=2", "LOSSES=1", "REPEATS=1"}},
 	{name: "every decided turn continues", defines: []string{"ALONE", "CRASHES=1", "DEATHS=1", "FOREVER"}, live: true},
+	{name: "every reply is given", defines: []string{"REPLY", "DEATHS=1", "FAILS=1", "LOSSES=1", "FOREVER"}, live: true},
 }
 
 // The seeded bugs, each with the property that catches it: an assertion as it
@@ -52,6 +55,13 @@ var bugs = []check{
 	{name: "no sweep of lost leases", defines: []string{"ALONE", "CRASHES=1", "NOSWEEP"}, live: true, breaks: cycle},
 	{name: "hints alone start runs", defines: []string{"ALONE", "LOSSES=1", "HINTSONLY"}, live: true, breaks: cycle},
 	{name: "continuation of a dead turn is not returned", defines: []string{"ALONE", "DEATHS=1", "NORETURN"}, live: true, breaks: cycle},
+	{name: "given up by a turn whose lease was lost", defines: []string{"REPLY", "DEATHS=1", "FAILS=1", "ABANDONANY"}, breaks: "accepter==(1+id)"},
+	{name: "continuation of a given up turn has not failed", defines: []string{"REPLY", "FAILS=1", "NOFAIL"}, live: true, breaks: cycle},
+	{name: "returned although a call was committed", defines: []string{"REPLY", "DEATHS=1", "RETURNCALLED"}, breaks: "completed==1"},
+	{name: "returned from a turn that was ended", defines: []string{"REPLY", "DEATHS=1", "RETURNENDED"}, breaks: "!(nextEnded)"},
+	{name: "queued reply given before its turn", defines: []string{"REPLY", "REPEATS=1", "ACCEPTQUEUED"}, breaks: "!(before)"},
+	{name: "late mark without the state", defines: []string{"REPLY", "MARKBLIND"}, breaks: "completed==1"},
+	{name: "late mark without the generation", defines: []string{"REPLY", "DEATHS=1", "NOGENERATION"}, breaks: "assertion violated told"},
 }
 
 // The bounds of a check: a name of the liveness property's violation, and the time.
