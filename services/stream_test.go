@@ -98,23 +98,29 @@ func chunk(t *testing.T, lines <-chan string, kind string) (c map[string]any) {
 // nothing is active.
 func (d *deployment) window(ctx context.Context, node int, topic, sdk string) <-chan string {
 	d.T.Helper()
+	response := d.resume(ctx, node, topic, sdk)
+	if response.StatusCode == http.StatusNoContent {
+		return nil
+	}
+	lines := make(chan string, 100)
+	go pass(response.Body, lines)
+	return lines
+}
+
+// resume asks for the stream of what is active.
+func (d *deployment) resume(ctx context.Context, node int, topic, sdk string) *http.Response {
+	d.T.Helper()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.API[node].URL+"/api/chat/"+topic+"/stream?sdk="+sdk, nil)
 	must(d.T, err)
 	request.Header.Set("Authorization", "Bearer "+d.Key)
 	response, err := http.DefaultClient.Do(request)
 	must(d.T, err)
 	d.T.Cleanup(func() { _ = response.Body.Close() })
-	switch response.StatusCode {
-	case http.StatusNoContent:
-		return nil
-	case http.StatusOK:
-	default:
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusNoContent {
 		problem, _ := io.ReadAll(response.Body)
 		d.T.Fatalf("open a window: %d %s", response.StatusCode, problem)
 	}
-	lines := make(chan string, 100)
-	go pass(response.Body, lines)
-	return lines
+	return response
 }
 
 // One conversation, streamed in on one node and seen on another: a call is

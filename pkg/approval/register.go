@@ -49,7 +49,7 @@ func (s *Service) Register(ctx context.Context, from Origin, topic model.TopicID
 func (s *Service) registration(f *faults, from Origin, topic model.TopicID, req TurnRequest) store.Registration {
 	r := store.Registration{
 		Tenant: from.By.Tenant, Topic: topic, Message: model.MessageID(req.MessageID),
-		WhileOpen: f.whileOpen(req.WhileOpen), Content: req.content(), Actor: from.Actor(), Channel: from.Channel,
+		WhileOpen: f.whileOpenOfTurn(req), Content: req.content(), Actor: from.Actor(), Channel: from.Channel,
 		Expiry: f.expiry(req.ExpiresIn, s.expiry),
 		Turn: model.Turn{
 			Execution: model.Execution(f.word("/execution", req.Execution,

@@ -14,7 +14,7 @@ type TurnRequest struct {
 	Executor    string           `json:"executor,omitzero" enum:"worker,caller" doc:"Who runs the calls of tools that name nobody."`
 	Hold        *HoldRequest     `json:"hold,omitzero"`
 	ExpiresIn   string           `json:"expiresIn,omitzero" doc:"How long the approvals stay open; 168h by default."`
-	WhileOpen   string           `json:"whileOpen,omitzero" enum:"block,supersede,parallel"`
+	WhileOpen   string           `json:"whileOpen,omitzero" enum:"block,supersede,parallel" doc:"What becomes of other turns that are open: the request is refused (block, the default), they are ended (supersede), or nothing (parallel, the default with continues)."`
 	Live        bool             `json:"live,omitzero" doc:"Open the turn and end it later with its parts."`
 	Lease       string           `json:"lease,omitzero" doc:"How long a live turn may take; 60s by default, 10m at most."`
 }

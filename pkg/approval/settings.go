@@ -48,6 +48,15 @@ func (f *faults) whileOpen(text string) store.WhileOpen {
 		string(store.WhileOpenBlock), string(store.WhileOpenSupersede), string(store.WhileOpenParallel)))
 }
 
+// whileOpenOfTurn is [faults.whileOpen] for a turn. One that continues another
+// goes on with what was open already: that others are does not concern it.
+func (f *faults) whileOpenOfTurn(req TurnRequest) store.WhileOpen {
+	if req.WhileOpen == "" && req.Continues != "" {
+		return store.WhileOpenParallel
+	}
+	return f.whileOpen(req.WhileOpen)
+}
+
 // whileOpenOf is [faults.whileOpen] for a message, whose reply can also wait.
 func (f *faults) whileOpenOf(text string, reply bool) store.WhileOpen {
 	if reply && text == string(store.WhileOpenQueue) {

@@ -18,7 +18,7 @@ type TurnRequest struct {
 	Executor    string `json:"executor,omitzero"`  // worker, caller
 	Hold        *Hold  `json:"hold,omitzero"`
 	ExpiresIn   string `json:"expiresIn,omitzero"`
-	WhileOpen   string `json:"whileOpen,omitzero"` // block, supersede, parallel
+	WhileOpen   string `json:"whileOpen,omitzero"` // block, the default; supersede; parallel, the default with Continues
 }
 
 // Hold marks a live caller that waits for the answers and goes on by itself.

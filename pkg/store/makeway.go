@@ -11,15 +11,15 @@ type OpenTurn struct {
 }
 
 // makeWay answers for the turns of a topic that are open: it ends them, or
-// says with [model.ErrTurnOpen] which is in the way. The turn that is being
-// continued never is, and a queued reply is in nobody's way.
-func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID) (*OpenTurn, error) {
+// says with [model.ErrTurnOpen] which is in the way. Those that are beside it
+// never are, and a queued reply is in nobody's way.
+func (u *unit) makeWay(topic model.TopicID, while WhileOpen, beside func(*model.Turn) bool) (*OpenTurn, error) {
 	if while == WhileOpenParallel || while == WhileOpenQueue {
 		return nil, nil
 	}
 	var inTheWay []*model.Turn
 	for _, t := range u.turns {
-		if t.Topic == topic && t.ID != except && !t.State().Ended() {
+		if t.Topic == topic && !t.State().Ended() && !beside(t) {
 			inTheWay = append(inTheWay, t)
 		}
 	}
@@ -40,6 +40,9 @@ func (u *unit) makeWay(topic model.TopicID, while WhileOpen, except model.TurnID
 	}
 	return nil, nil
 }
+
+// nothingBeside is for what comes after everything else.
+func nothingBeside(*model.Turn) bool { return false }
 
 // busy tells whether a turn of the topic is open.
 func (u *unit) busy(topic model.TopicID) bool {

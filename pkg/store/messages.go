@@ -183,7 +183,7 @@ func (a *appender) judge() (Appended, error) {
 	if len(fresh) == 0 && !asks {
 		return Appended{Topic: *topic, Reply: last.asked}, nil
 	}
-	if open, err := a.makeWay(a.Topic, a.WhileOpen, ""); err != nil {
+	if open, err := a.makeWay(a.Topic, a.WhileOpen, nothingBeside); err != nil {
 		return Appended{Topic: *topic, Open: open}, err
 	}
 	for _, m := range fresh {

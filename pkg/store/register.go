@@ -201,7 +201,8 @@ func (r *registrar) one(it *registerItem, f *identified, batch map[identity]newT
 	if err != nil {
 		return Registered{}, err
 	}
-	if open, err := r.makeWay(it.Topic, it.WhileOpen, it.Continues); err != nil {
+	goesOnFrom := func(t *model.Turn) bool { return t == continued }
+	if open, err := r.makeWay(it.Topic, it.WhileOpen, goesOnFrom); err != nil {
 		return Registered{Topic: *topic, Open: open}, err
 	}
 	if continued != nil {
