@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,13 +21,16 @@ type anew struct {
 	position int64 // of the named message
 	model    bool  // it is the model's
 	anchor   model.MessageID
-	message  appendedMessage // the anchor
+	message  appendedMessage   // the anchor
+	beside   []model.MessageID // what stands between the two: other answers to the anchor
 }
 
 // selectAnew finds the message, and the person's message that it is or that
 // came before it.
 const selectAnew = `
-	select ` + appendedColumns + `, g.dropped, g.position, g.role = 'assistant'
+	select ` + appendedColumns + `, g.dropped, g.position, g.role = 'assistant',
+	       array(select b.message_id from messages b
+	              where b.tenant_id = $1 and b.topic_id = $2 and b.position > m.position and b.position < g.position and not b.dropped)
 	  from messages g
 	  join messages m on m.tenant_id = $1 and m.topic_id = $2 and m.position = (
 	       select max(p.position) from messages p
@@ -37,7 +41,7 @@ func (a *appender) scanAnew(rows pgx.Rows) error {
 	for rows.Next() {
 		var n anew
 		var err error
-		if n.anchor, n.message, err = scanAppended(rows, &n.dropped, &n.position, &n.model); err != nil {
+		if n.anchor, n.message, err = scanAppended(rows, &n.dropped, &n.position, &n.model, &n.beside); err != nil {
 			return err
 		}
 		a.anew = &n
@@ -61,7 +65,7 @@ func (a *appender) judgeAgain() (Appended, error) {
 	if n.model {
 		from = n.position
 	}
-	return a.anewFrom(from, n.anchor, n.message)
+	return a.anewFrom(from, n.anchor, n.message, n.beside)
 }
 
 // judgeEdit puts a message in the place of the one of its id. The same one is
@@ -74,13 +78,15 @@ func (a *appender) judgeEdit(m *NewMessage, is appendedMessage) (Appended, error
 		return Appended{Topic: *a.topics[a.Topic], Reply: is.asked}, nil
 	}
 	a.edited = m
-	return a.anewFrom(is.position+1, m.ID, is)
+	return a.anewFrom(is.position+1, m.ID, is, nil)
 }
 
 // anewFrom drops what stands from a position on, and asks for the reply to a
-// message before it.
-func (a *appender) anewFrom(from int64, answered model.MessageID, message appendedMessage) (Appended, error) {
-	if open, err := a.makeWay(a.Topic, a.WhileOpen, ""); err != nil {
+// message before it. Other answers to that message stay as they are, with
+// their cards.
+func (a *appender) anewFrom(from int64, answered model.MessageID, message appendedMessage, beside []model.MessageID) (Appended, error) {
+	another := func(t *model.Turn) bool { return slices.Contains(beside, t.Message) }
+	if open, err := a.makeWay(a.Topic, a.WhileOpen, another); err != nil {
 		return Appended{Topic: *a.topics[a.Topic], Open: open}, err
 	}
 	a.from, a.dropped = from, answered

@@ -203,6 +203,41 @@ func TestAConversationGoesBack(t *testing.T) {
 	requireInvariants(t, s, Scope{})
 }
 
+// Of several answers to one message, the one that is wanted anew is dropped
+// with what came after it; those before it stay, with their cards.
+func TestAnotherAnswerStandsBesideTheOneMadeAnew(t *testing.T) {
+	t.Parallel()
+	s := open(t)
+	first, err := s.AppendMessages(t.Context(), tenant, asks("chat", "u1"))
+	must(t, err)
+	tool := putTool(t, s, "danger", model.EffectUnsafe)
+	before := answer(t, s, "chat", "a", first, asking(tool, "c"))
+	var dropped []model.TurnID
+	for _, id := range []model.MessageID{"b", "c"} {
+		r := registration("chat", asking(tool, "c"))
+		r.Message, r.WhileOpen = id, WhileOpenParallel
+		dropped = append(dropped, register(t, s, r).Turn.ID)
+	}
+	again := Appending{Topic: "chat", Again: "b", WhileOpen: WhileOpenBlock, Reply: asks("chat", "").Reply, Actor: "key:backend", Channel: "chat"}
+	if out, err := s.AppendMessages(t.Context(), tenant, again); !errors.Is(err, model.ErrTurnOpen) || out.Open.Turn != dropped[0] {
+		t.Errorf("while it is open itself: %+v, %v", out, err)
+	}
+	again.WhileOpen = WhileOpenSupersede
+	_, err = s.AppendMessages(t.Context(), tenant, again)
+	must(t, err)
+	for _, id := range dropped {
+		if was, err := s.Turn(t.Context(), tenant, id); err != nil || was.Ended != model.TurnAborted {
+			t.Errorf("a dropped turn: %+v, %v", was, err)
+		}
+	}
+	stands, err := s.Turn(t.Context(), tenant, before.Turn.ID)
+	if err != nil || stands.State() != model.TurnAwaitingApproval || len(said(t, s, "chat")) != 2 {
+		t.Errorf("the answer before: %+v, %v, %v", stands, err, said(t, s, "chat"))
+	}
+	requireConsistent(t, s)
+	requireInvariants(t, s, Scope{})
+}
+
 // A queued reply is asked for with its message, and given when nothing before
 // it is open any more; nobody is told of it, or can give it, earlier.
 func TestAQueuedReplyWaitsForItsTurn(t *testing.T) {

@@ -22,7 +22,7 @@ import (
 // Each call is followed by its result before anything else is said. A call of
 // the turn's own message without a result is a [*Failure]: nothing is asked
 // then. Elsewhere, where other turns may wait for people, it is left out with
-// all that depends on it.
+// all that depends on it; and so are other models' answers to the same message.
 func prompt(
 	system string, messages []store.Message, live *model.Turn, notes []strictjson.Raw,
 ) (out []openai.ChatCompletionMessageParamUnion, used map[string]bool, err error) {
@@ -30,9 +30,13 @@ func prompt(
 	if system != "" {
 		p.add(openai.SystemMessage(system))
 	}
+	others := beside(messages, live.Message)
 	for _, m := range messages {
-		if m.Role != "assistant" {
+		switch {
+		case m.Role != "assistant":
 			p.person(m)
+			continue
+		case others[m.ID]:
 			continue
 		}
 		own := m.ID == live.Message

@@ -206,3 +206,29 @@ func TestFunctionNames(t *testing.T) {
 		t.Error("a name that fits was changed")
 	}
 }
+
+// Several models answer one message: none is told what another one says. A
+// later message is answered with all of them in mind.
+func TestOtherAnswersToTheSameMessageAreNotTold(t *testing.T) {
+	t.Parallel()
+	question := person("u", `[{"type":"text","text":"Clean up"}]`)
+	asks := model.NewTurnID()
+	question.Turns = []store.MessageTurn{{Turn: &model.Turn{ID: asks, Message: "u", Reply: true}}}
+	asked := func(id string, to model.TurnID) store.Message {
+		m := assistant(id, said(0))
+		m.Turns[0].Continues = to
+		return m
+	}
+	alone := []string{`{"content":"Be brief.","role":"system"}`, `{"content":"Clean up","role":"user"}`, `{"content":"I will.","role":"assistant"}`}
+	got := ask(t, 1, nil, question, assistant("a", said(0)), asked("m", asks), assistant("b", said(0)))
+	if diff := cmp.Diff(strings.Join(alone, "\n"), got); diff != "" {
+		t.Errorf("beside two others (-want +got)\n%s", diff)
+	}
+	later := person("u2", `[{"type":"text","text":"And now?"}]`)
+	again := model.NewTurnID()
+	later.Turns = []store.MessageTurn{{Turn: &model.Turn{ID: again, Message: "u2", Reply: true}}}
+	got = ask(t, 0, nil, question, assistant("a", said(0)), asked("b", asks), later, asked("m", again))
+	if want := strings.Join(append(alone, alone[2], `{"content":"And now?","role":"user"}`), "\n"); got != want {
+		t.Errorf("a later message (-want +got)\n%s", cmp.Diff(want, got))
+	}
+}
