@@ -1,8 +1,6 @@
 package httpapi
 
 import (
-	"time"
-
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/services/api/view"
@@ -18,25 +16,14 @@ func (a *API) listApprovals(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	wait, err := r.wait()
-	if err != nil {
-		return answer{}, err
-	}
-	if err := r.atLeastIn(f.Topic); err != nil {
-		return answer{}, err
-	}
-	var cards []store.Card
-	err = r.awaitList(wait, f.Topic, func() (bool, error) {
-		cards, err = a.Store.Cards(r.Context(), r.tenant(), f)
-		return len(cards) > 0 || wait == 0, err
-	})
+	cards, err := listOrWait(r, f.Topic, func() ([]store.Card, error) { return a.Store.Cards(r.Context(), r.tenant(), f) })
 	if err != nil {
 		return answer{}, err
 	}
 	return ok(page(cards, limit, view.NewCard, func(c store.Card) string { return cursorOf(string(c.Call.Approval.ID)) })), nil
 }
 
-func (r *request) cardFilter() (f store.CardFilter, limit int, err error) {
+func (r *request) cardFilter() (f store.CardFilter, _ int, err error) {
 	state, err := r.word("state", approvalStates...)
 	if err != nil {
 		return f, 0, err
@@ -51,18 +38,13 @@ func (r *request) cardFilter() (f store.CardFilter, limit int, err error) {
 		State: model.ApprovalState(state), Topic: model.TopicID(texts["topic"]), Tool: texts["tool"], Assignee: texts["assignee"],
 		Topics: r.ownTopics(),
 	}
-	if limit, err = r.limit(); err != nil {
+	limit, cursor, err := r.paging()
+	if err != nil {
 		return f, 0, err
 	}
 	f.Limit = limit + 1
-	fields, err := r.cursor(1)
-	if err != nil || fields == nil {
-		return f, limit, err
-	}
-	if f.Before, err = model.ParseUUID[model.ApprovalID](fields[0]); err != nil {
-		return f, 0, errCursor
-	}
-	return f, limit, nil
+	f.Before, err = idAfter[model.ApprovalID](cursor)
+	return f, limit, err
 }
 
 func (a *API) getApproval(r *request) (answer, error) {
@@ -70,43 +52,13 @@ func (a *API) getApproval(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	wait, err := r.wait()
-	if err != nil {
-		return answer{}, err
-	}
-	card, err := a.Store.Card(r.Context(), r.tenant(), id)
-	if err != nil {
-		return answer{}, err
-	}
-	least := r.param("minVersion") != ""
-	if err := r.atLeast(card.Topic); err != nil {
-		return answer{}, err
-	}
-	if wait > 0 {
-		err = r.awaitCard(wait, &card)
-	} else if least {
-		card, err = a.Store.Card(r.Context(), r.tenant(), id)
-	}
+	card, err := readOrWait(r, waitable[store.Card]{
+		read:  func() (store.Card, error) { return a.Store.Card(r.Context(), r.tenant(), id) },
+		place: func(c store.Card) (model.TopicID, model.TurnID) { return c.Topic, c.Turn },
+		news:  func(_, now store.Card) bool { return now.Call.Approval.State != model.ApprovalRequested },
+	})
 	if err != nil {
 		return answer{}, err
 	}
 	return ok(view.NewCard(card)), nil
-}
-
-// awaitCard waits until the card is not open any more, and leaves what it
-// read last.
-func (r *request) awaitCard(wait time.Duration, card *store.Card) error {
-	turn, err := r.api.Store.Turn(r.Context(), r.tenant(), card.Turn)
-	if err != nil {
-		return err
-	}
-	id := card.Call.Approval.ID
-	return r.await(wait, card.Topic, turn, func() (bool, error) {
-		now, err := r.api.Store.Card(r.Context(), r.tenant(), id)
-		if err != nil {
-			return false, err
-		}
-		*card = now
-		return now.Call.Approval.State != model.ApprovalRequested, nil
-	})
 }

@@ -22,31 +22,16 @@ func (a *API) listContinuations(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	limit, err := r.limit()
+	limit, cursor, err := r.paging()
 	if err != nil {
 		return answer{}, err
 	}
-	fields, err := r.cursor(1)
+	after, err := idAfter[model.TurnID](cursor)
 	if err != nil {
 		return answer{}, err
 	}
-	var after model.TurnID
-	if fields != nil {
-		if after, err = model.ParseUUID[model.TurnID](fields[0]); err != nil {
-			return answer{}, errCursor
-		}
-	}
-	wait, err := r.wait()
-	if err != nil {
-		return answer{}, err
-	}
-	if err := r.atLeastIn(model.TopicID(topic)); err != nil {
-		return answer{}, err
-	}
-	var found []store.ContinuationView
-	err = r.awaitList(wait, model.TopicID(topic), func() (bool, error) {
-		found, err = a.Store.Continuations(r.Context(), r.tenant(), model.ContinuationState(state), model.TopicID(topic), after, limit+1)
-		return len(found) > 0 || wait == 0, err
+	found, err := listOrWait(r, model.TopicID(topic), func() ([]store.ContinuationView, error) {
+		return a.Store.Continuations(r.Context(), r.tenant(), model.ContinuationState(state), model.TopicID(topic), after, limit+1)
 	})
 	if err != nil {
 		return answer{}, err

@@ -61,17 +61,13 @@ func (a *API) listMessages(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	limit, err := r.limit()
-	if err != nil {
-		return answer{}, err
-	}
-	fields, err := r.cursor(1)
+	limit, cursor, err := r.paging()
 	if err != nil {
 		return answer{}, err
 	}
 	var after int64
-	if fields != nil {
-		if after, err = strconv.ParseInt(fields[0], 10, 64); err != nil || after < 0 {
+	if cursor != "" {
+		if after, err = strconv.ParseInt(cursor, 10, 64); err != nil || after < 0 {
 			return answer{}, errCursor
 		}
 	}

@@ -38,26 +38,38 @@ func (r *request) limit() (int, error) {
 	return n, nil
 }
 
-// cursor reads where a page begins: the fields of the last item before it, or
-// nothing.
-func (r *request) cursor(fields int) ([]string, error) {
+// paging reads how many items a page may have, and the last item before it,
+// or "".
+func (r *request) paging() (limit int, after string, err error) {
+	if limit, err = r.limit(); err != nil {
+		return 0, "", err
+	}
 	text := r.param("cursor")
 	if text == "" {
-		return nil, nil
+		return limit, "", nil
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	parts := strings.Split(string(raw), "\x00")
-	if err != nil || len(parts) != fields || slices.ContainsFunc(parts, func(p string) bool { return model.CheckID(p) != nil }) {
-		return nil, errCursor
+	if err != nil || model.CheckID(string(raw)) != nil {
+		return 0, "", errCursor
 	}
-	return parts, nil
+	return limit, string(raw), nil
 }
 
 var errCursor = approval.NewInvalid("?cursor", "is none that this list gave")
 
-func cursorOf(fields ...string) string {
-	return base64.RawURLEncoding.EncodeToString([]byte(strings.Join(fields, "\x00")))
+// idAfter is the last item before a page where items are known by their ids.
+func idAfter[ID ~string](after string) (ID, error) {
+	if after == "" {
+		return "", nil
+	}
+	id, err := model.ParseUUID[ID](after)
+	if err != nil {
+		return "", errCursor
+	}
+	return id, nil
 }
+
+func cursorOf(item string) string { return base64.RawURLEncoding.EncodeToString([]byte(item)) }
 
 // page cuts a list that was read with one item more than asked for, and gives
 // the cursor behind the last item that stays.
@@ -125,15 +137,11 @@ func (r *request) version(name string) (int64, error) {
 
 // wholePage pages through a list that is short enough to be read whole.
 func (r *request) wholePage(cut func(limit int, after string) any) (answer, error) {
-	limit, err := r.limit()
+	limit, after, err := r.paging()
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := r.cursor(1)
-	if err != nil {
-		return answer{}, err
-	}
-	return ok(cut(limit, first(after))), nil
+	return ok(cut(limit, after)), nil
 }
 
 // behind gives the items after the one that has a name, in the list's order.

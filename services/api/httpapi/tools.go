@@ -145,15 +145,11 @@ func (a *API) getTool(r *request) (answer, error) {
 }
 
 func (a *API) listTools(r *request) (answer, error) {
-	limit, err := r.limit()
+	limit, after, err := r.paging()
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := r.cursor(1)
-	if err != nil {
-		return answer{}, err
-	}
-	tools, err := a.Store.Tools(r.Context(), r.tenant(), first(after), limit+1)
+	tools, err := a.Store.Tools(r.Context(), r.tenant(), after, limit+1)
 	if err != nil {
 		return answer{}, err
 	}

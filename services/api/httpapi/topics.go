@@ -27,26 +27,15 @@ func (a *API) listTopics(r *request) (answer, error) {
 	if ids := r.namedTopics(); len(ids) > 0 || r.by.Token {
 		return r.topicsByID(ids, status)
 	}
-	limit, err := r.limit()
+	limit, after, err := r.paging()
 	if err != nil {
 		return answer{}, err
 	}
-	after, err := r.cursor(1)
-	if err != nil {
-		return answer{}, err
-	}
-	topics, err := a.Store.ListTopics(r.Context(), r.tenant(), model.TopicStatus(status), model.TopicID(first(after)), limit+1)
+	topics, err := a.Store.ListTopics(r.Context(), r.tenant(), model.TopicStatus(status), model.TopicID(after), limit+1)
 	if err != nil {
 		return answer{}, err
 	}
 	return ok(page(topics, limit, view.NewTopicBody, func(t store.TopicView) string { return cursorOf(string(t.ID)) })), nil
-}
-
-func first(fields []string) string {
-	if len(fields) == 0 {
-		return ""
-	}
-	return fields[0]
 }
 
 // namedTopics are the topics that a list is asked for. A token asks for its

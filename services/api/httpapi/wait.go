@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/daemon"
 	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
@@ -32,6 +33,18 @@ func (r *request) atLeast(topic model.TopicID) error {
 			return model.ErrVersionUnknown
 		}
 	}
+}
+
+// atLeastIn is minVersion of a list, which needs the topic whose version it
+// means.
+func (r *request) atLeastIn(topic model.TopicID) error {
+	if topic == "" && r.param("minVersion") != "" {
+		return approval.NewInvalid("?minVersion", "needs the parameter topic, whose version it means")
+	}
+	if topic == "" {
+		return nil
+	}
+	return r.atLeast(topic)
 }
 
 // waiting bounds a wait by time, by the asker's presence, and by the server's
@@ -111,8 +124,64 @@ func (r *request) rest(ctx context.Context, key store.TopicKey, version int64, h
 	return nil
 }
 
+// waitable is one thing of a turn that a request may wait for.
+type waitable[T any] struct {
+	read  func() (T, error)
+	place func(T) (model.TopicID, model.TurnID)
+	news  func(was, now T) bool // whether it is worth answering
+}
+
+// readOrWait reads a thing: no older than ?minVersion says, and where ?wait
+// says so not before there is news of it.
+func readOrWait[T any](r *request, w waitable[T]) (found T, err error) {
+	wait, err := r.wait()
+	if err != nil {
+		return found, err
+	}
+	if found, err = w.read(); err != nil {
+		return found, err
+	}
+	topic, id := w.place(found)
+	if err := r.atLeast(topic); err != nil {
+		return found, err
+	}
+	switch {
+	case wait == 0 && r.param("minVersion") == "":
+		return found, nil
+	case wait == 0:
+		return w.read()
+	}
+	turn, err := r.api.Store.Turn(r.Context(), r.tenant(), id)
+	if err != nil {
+		return found, err
+	}
+	was := found
+	err = r.await(wait, topic, turn, func() (bool, error) {
+		found, err = w.read()
+		return err == nil && w.news(was, found), err
+	})
+	return found, err
+}
+
 // lookAgain is how often a list that waits is read while no topic narrows it.
 const lookAgain = time.Second
+
+// listOrWait reads a list: no older than ?minVersion says, and where ?wait
+// says so not before it has an item.
+func listOrWait[T any](r *request, topic model.TopicID, read func() ([]T, error)) (found []T, err error) {
+	wait, err := r.wait()
+	if err != nil {
+		return nil, err
+	}
+	if err := r.atLeastIn(topic); err != nil {
+		return nil, err
+	}
+	err = r.awaitList(wait, topic, func() (bool, error) {
+		found, err = read()
+		return len(found) > 0 || wait == 0, err
+	})
+	return found, err
+}
 
 // awaitList holds a list back until it has an item.
 func (r *request) awaitList(wait time.Duration, topic model.TopicID, look func() (bool, error)) error {
