@@ -152,17 +152,21 @@ func TestUpdate(t *testing.T) {
 // A client is told of each thing once, whatever its version can be told.
 func TestTrackerTellsOnce(t *testing.T) {
 	t.Parallel()
+	befores := []strictjson.Raw{toolPart(approvalRequested, `"approval":{"id":"a"}`), toolPart(approvalResponded, approvedPart), toolPart(approvalResponded, deniedPart)}
+	nows := []strictjson.Raw{toolPart(outputAvailable, `"output":1,`+approvedPart), toolPart(outputError, `"errorText":"no",`+approvedPart), toolPart(outputDenied, deniedPart)}
 	for _, v := range []Version{V6, V7} {
-		for _, now := range []strictjson.Raw{toolPart(outputAvailable, `"output":1,`+approvedPart), toolPart(outputDenied, deniedPart)} {
-			var client Tracker
-			if err := client.Know(toolPart(approvalRequested, `"approval":{"id":"a"}`)); err != nil {
-				t.Fatal(err)
-			}
-			if first, err := client.Update(now, v); err != nil || len(first) == 0 {
-				t.Errorf("v%d: %+v, %v", v, first, err)
-			}
-			if again, err := client.Update(now, v); err != nil || len(again) != 0 {
-				t.Errorf("v%d is told again: %+v, %v", v, again, err)
+		for i, before := range befores {
+			for j, now := range nows {
+				var client Tracker
+				if err := client.Know(before); err != nil {
+					t.Fatal(err)
+				}
+				if first, err := client.Update(now, v); err != nil || len(first) == 0 {
+					t.Errorf("v%d, %d to %d: %+v, %v", v, i, j, first, err)
+				}
+				if again, err := client.Update(now, v); err != nil || len(again) != 0 {
+					t.Errorf("v%d, %d to %d is told again: %+v, %v", v, i, j, again, err)
+				}
 			}
 		}
 	}

@@ -27,7 +27,8 @@ func update(was, is *told, v Version) (out []Chunk) {
 	if edited := !bytes.Equal(was.Input, is.Input) && is.Input != nil && was.State != inputStreaming; edited {
 		out = append(out, is.call())
 	}
-	if is.State == was.State && (is.over() || equal(is.verdict(), was.verdict())) {
+	told := v < V7 && is.State == outputDenied && was.State == outputError // which is how it is told of some denials
+	if told || is.State == was.State && (is.over() || equal(is.verdict(), was.verdict())) {
 		return out
 	}
 	out = append(out, is.answered(was, v)...)
