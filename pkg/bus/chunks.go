@@ -7,6 +7,7 @@ import (
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 )
 
@@ -60,6 +61,9 @@ func decodeChunks(tenant model.TenantID, turn model.TurnID, header nats.Header, 
 // PublishChunks publishes chunks and waits until the stream has them; the
 // same chunks again are kept once. An error means that it is not known.
 func (b *Bus) PublishChunks(ctx context.Context, c Chunks) error {
+	if err := failpoint.Hit(ctx, failpoint.ShowBeforePublish); err != nil {
+		return err
+	}
 	_, err := b.publishBatch(ctx, "chunks", []*nats.Msg{c.message()})
 	return err
 }

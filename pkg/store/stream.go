@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 )
 
@@ -34,6 +35,9 @@ func (s *Store) BeginStream(ctx context.Context, tenant model.TenantID, w Stream
 		Scan(&out.Fence, &out.Message, &out.Step)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return out, s.notLive(ctx, tenant, w)
+	}
+	if err == nil {
+		err = failpoint.Hit(ctx, failpoint.StreamAfterBegin)
 	}
 	return out, unavailable(err)
 }

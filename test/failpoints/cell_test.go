@@ -35,8 +35,8 @@ const mostUnits = 60
 // play arms the point, lets units through until it fires, and waits until
 // everything has come to rest.
 func (c cell) play(t *testing.T, s *stage) {
-	armed := s.armed(c.place.Service)
-	s.arm(t, armed, string(c.place.Point)+"="+c.action, c.place.Point == failpoint.StreamsBeforeMake)
+	armed := s.armed(c.service())
+	s.arm(t, armed, fmt.Sprintf("%s=%s@%d", c.place.Point, c.action, max(c.at, 1)), c.place.Point == failpoint.StreamsBeforeMake)
 	ctx, cancel := context.WithTimeout(t.Context(), testcluster.Deadline)
 	defer cancel()
 	var ill error
@@ -72,7 +72,7 @@ func (c cell) play(t *testing.T, s *stage) {
 // nodes is how many api nodes take turns in being asked first: where one is
 // armed, always that one.
 func (c cell) nodes() int {
-	if c.place.Service == "api" {
+	if c.service() == "api" {
 		return 1
 	}
 	return 2

@@ -37,8 +37,6 @@ var (
 	streamedTurn  = flow{name: "streamed", normal: once, run: talkStreaming, goOn: answer}
 	deafSink      = flow{name: "deaf", normal: once, run: toDeafSink, goOn: answer}
 	deadSink      = flow{name: "dead-sink", normal: once, run: toDeadSink, goOn: answer}
-	modelTurn     = flow{name: "model", normal: once, run: talkToModel}
-	refusedModel  = flow{name: "refused", normal: once, run: talkToModel}
 	owedSignal    = flow{name: "owed", normal: once, run: oweSignal, goOn: answer}
 	newServer     = flow{name: "imports", normal: imported, run: importServer}
 )

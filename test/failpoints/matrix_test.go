@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"sync"
 	"testing"
+
+	"github.com/countersign/countersign/pkg/failpoint"
 )
 
 var (
@@ -22,8 +24,8 @@ const lanes = 4
 
 var actions = []string{"kill", "stop", "error"}
 
-// I1 to I8 at every point, with every action; or with one action per point,
-// chosen by the seed.
+// I1 to I8 at every point, with every action; or at every point with one
+// action, in one of its flows, chosen by the seed.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
 	cells := make(chan cell, 3*len(rows()))
@@ -54,12 +56,16 @@ func choose(t *testing.T) (chosen []cell) {
 	pattern := regexp.MustCompile(*only)
 	random := rand.New(rand.NewPCG(*seed, 0))
 	t.Logf("seed %d", *seed)
-	for _, r := range rows() {
-		one := r.pick(random)
-		for _, action := range actions {
-			c := cell{r, action}
-			if (*whole || *only != "" || action == one) && pattern.MatchString(c.String()) {
-				chosen = append(chosen, c)
+	for _, place := range failpoint.Points() {
+		lines := rowsOf(place)
+		drawn := random.IntN(len(lines))
+		for i, r := range lines {
+			one := r.pick(random)
+			for _, action := range actions {
+				c := cell{r, action}
+				if (*whole || *only != "" || i == drawn && action == one) && pattern.MatchString(c.String()) {
+					chosen = append(chosen, c)
+				}
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func (u *unit) outcome(ctx context.Context) (outcome, error) {
 	}
 	sent, keys := u.stage.ledger.times(u.call)
 	if got := s.outcome(sent, keys); got != "" {
-		return got, nil
+		return got, u.answers(ctx)
 	}
 	return "", fmt.Errorf("%+v, sent %d times under %d keys", s, sent, keys)
 }

@@ -1,11 +1,8 @@
 package failpoints
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"net/http"
 
 	"github.com/countersign/countersign/pkg/client"
 )
@@ -24,23 +21,6 @@ func resolve(u *unit) error {
 // word again is nothing new.
 func (u *unit) resolve(ctx context.Context) error {
 	u.first = 1 - u.first
-	body, err := json.Marshal(map[string]any{"outcome": "happened", "output": "done", "evidence": "It is in the ledger."})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.stage.API[1-u.first].URL+"/v1/calls/"+u.call+"/resolution", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Authorization", "Bearer "+u.stage.Key)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode != http.StatusOK {
-		return &client.Problem{Status: response.StatusCode, Detail: "the resolution is refused"}
-	}
-	return nil
+	word := map[string]any{"outcome": "happened", "output": "done", "evidence": "It is in the ledger."}
+	return u.send(ctx, 1-u.first, "/v1/calls/"+u.call+"/resolution", u.stage.Key, word)
 }

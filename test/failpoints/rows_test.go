@@ -13,7 +13,9 @@ type row struct {
 	place             failpoint.Place
 	flow              flow
 	kill, stop, error []outcome
-	long              bool // after kill and stop a webhook's lease of 20 s has to run out
+	long              bool   // after kill and stop a webhook's lease of 20 s has to run out
+	in                string // the service in which it is armed; "" is the place's
+	at                int    // the hit that fires; 0 is the first
 }
 
 // plans are the flows of the points that are not on the way of an unsafe
@@ -25,26 +27,30 @@ type row struct {
 // looked at the lease it sends nothing, and its proof of that settles the
 // unsafe call; if it had, its late result does.
 var plans = map[failpoint.Point][]row{
+	"append-messages.before-commit":    {{flow: supersededChat, at: 2}, {flow: chatAnew, at: 2}},
+	"append-messages.after-commit":     {{flow: supersededChat, at: 2}, {flow: queuedChat, at: 2}},
+	"register.before-commit":           {{flow: unsafeCall}, {flow: chatTurn, in: "worker"}},
+	"register.after-commit":            {{flow: unsafeCall}, {flow: chatTurn, in: "worker"}},
 	"resolve.before-commit":            {{flow: resolvedCall}},
 	"resolve.after-commit":             {{flow: resolvedCall}},
-	"finish-live.before-commit":        {{flow: liveTurn}},
-	"finish-live.after-commit":         {{flow: liveTurn}},
-	"extend-live.before-commit":        {{flow: streamedTurn}},
-	"extend-live.after-commit":         {{flow: streamedTurn}},
+	"finish-live.before-commit":        {{flow: liveTurn}, {flow: chatTurn, in: "worker"}},
+	"finish-live.after-commit":         {{flow: liveTurn}, {flow: chatTurn, in: "worker"}},
+	"extend-live.before-commit":        {{flow: streamedTurn}, {flow: chatTurn, in: "worker"}},
+	"extend-live.after-commit":         {{flow: streamedTurn}, {flow: chatTurn, in: "worker"}},
 	"cancel.before-commit":             {{flow: cancelledTurn}},
 	"cancel.after-commit":              {{flow: cancelledTurn}},
 	"redrive.before-commit":            {{flow: deadSink}},
 	"redrive.after-commit":             {{flow: deadSink}},
 	failpoint.HoldBeforeRenew:          {{flow: heldTurn}},
-	failpoint.SinkBeforeSend:           {{flow: unsafeCall, long: true}, {flow: jetStreamSink}, {flow: callerCall}},
-	failpoint.SinkAfterSend:            {{flow: unsafeCall, long: true}, {flow: jetStreamSink}, {flow: callerCall}},
+	failpoint.SinkBeforeSend:           {{flow: unsafeCall, long: true}, {flow: jetStreamSink}, {flow: callerCall}, {flow: chatTurn}},
+	failpoint.SinkAfterSend:            {{flow: unsafeCall, long: true}, {flow: jetStreamSink}, {flow: callerCall}, {flow: chatTurn}},
 	failpoint.SinkBeforeRecord:         {{flow: deafSink}},
 	failpoint.SweepBeforeSignal:        {{flow: owedSignal}},
 	failpoint.SweepBeforeDispatch:      {{flow: deafSink}},
 	"expire.before-commit":             {{flow: expiredCard}},
 	"expire.after-commit":              {{flow: expiredCard}},
-	"lapse.before-commit":              {{flow: lapsedTurn}},
-	"lapse.after-commit":               {{flow: lapsedTurn}},
+	"lapse.before-commit":              {{flow: lapsedTurn}, {flow: queuedChat}},
+	"lapse.after-commit":               {{flow: lapsedTurn}, {flow: queuedChat}},
 	"lose-leases.before-commit":        {{flow: callerIsGone}},
 	"lose-leases.after-commit":         {{flow: callerIsGone}},
 	"stop-unclaimed.before-commit":     {{flow: unclaimedCall}},
@@ -59,10 +65,13 @@ var plans = map[failpoint.Point][]row{
 	"import-tools.before-commit":       {{flow: newServer}},
 	"import-tools.after-commit":        {{flow: newServer}},
 
-	failpoint.AskBefore:          {{flow: modelTurn}},
-	failpoint.AskAfter:           {{flow: modelTurn}},
-	"abandon-live.before-commit": {{flow: refusedModel}},
-	"abandon-live.after-commit":  {{flow: refusedModel}},
+	failpoint.ReceiveBeforeRead:  {{flow: unsafeCall}, {flow: chatTurn}},
+	failpoint.StreamAfterBegin:   {{flow: chatTurn}},
+	failpoint.AskBefore:          {{flow: chatTurn}},
+	failpoint.ShowBeforePublish:  {{flow: chatTurn}},
+	failpoint.AskAfter:           {{flow: chatTurn}},
+	"abandon-live.before-commit": {{flow: refusedChat}},
+	"abandon-live.after-commit":  {{flow: refusedChat}},
 
 	"claim.before-commit": {{flow: unsafeCall, stop: is(second, notRun)}},
 	"claim.after-commit": {
@@ -89,22 +98,39 @@ func is(o ...outcome) []outcome { return o }
 // rows are all lines, in the order of the points.
 func rows() (all []row) {
 	for _, place := range failpoint.Points() {
-		planned := plans[place.Point]
-		if planned == nil {
-			planned = []row{{flow: unsafeCall}}
-		}
-		for _, r := range planned {
-			r.place = place
-			all = append(all, r)
-		}
+		all = append(all, rowsOf(place)...)
 	}
 	return all
+}
+
+// rowsOf are the lines of a point.
+func rowsOf(place failpoint.Place) []row {
+	lines := slices.Clone(plans[place.Point])
+	if lines == nil {
+		lines = []row{{flow: unsafeCall}}
+	}
+	for i := range lines {
+		lines[i].place = place
+	}
+	return lines
+}
+
+// service is where the point is armed.
+func (r row) service() string {
+	if r.in != "" {
+		return r.in
+	}
+	return r.place.Service
 }
 
 // name of a line: its point, and the flow where a point has several.
 func (r row) name() string {
 	if len(plans[r.place.Point]) > 1 {
-		return string(r.place.Point) + " (" + r.flow.name + ")"
+		where := r.flow.name
+		if r.in != "" {
+			where += ", in the " + r.in
+		}
+		return string(r.place.Point) + " (" + where + ")"
 	}
 	return string(r.place.Point)
 }

@@ -29,6 +29,7 @@ type stage struct {
 	*testcluster.Deployment
 	ledger  *ledger
 	backend *httptest.Server
+	key     string // of chats
 
 	mu    sync.Mutex
 	units map[string]*unit // by topic
@@ -49,6 +50,7 @@ func newStage(t *testing.T) *stage {
 	s.backend = httptest.NewServer(http.HandlerFunc(s.receive))
 	t.Cleanup(s.backend.Close)
 	s.tools(t)
+	s.key = s.chatKey(t)
 	return s
 }
 

@@ -1,9 +1,13 @@
 package failpoints
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"sync/atomic"
 	"time"
 
@@ -21,6 +25,11 @@ type unit struct {
 	turn  string
 	call  string
 	came  outcome // to which it came
+
+	// Of a chat: how many answers each of its messages is to get, and what is
+	// shown of its open card.
+	said                        map[string]int
+	message, toolCall, approval string
 
 	deaf   atomic.Int32 // deliveries that the backend still refuses
 	acted  atomic.Int32 // what a backend does once only
@@ -48,12 +57,17 @@ const patience = 5 * time.Second
 // ask asks until it is answered, first the one node and then the other, as a
 // client does that knows both. What it asks must bear being asked twice.
 func (u *unit) ask(do func(context.Context, *client.Client) error) error {
+	return u.askNode(func(ctx context.Context, node int) error { return do(ctx, u.node(node)) })
+}
+
+// askNode is [unit.ask] of something that no client has a method for.
+func (u *unit) askNode(do func(ctx context.Context, node int) error) error {
 	node := u.first
 	var refused error
 	err := cluster.Poll(u.ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, patience)
 		defer cancel()
-		err := do(ctx, u.node(node))
+		err := do(ctx, node)
 		node = 1 - node
 		if definite(err) {
 			refused = err
@@ -66,6 +80,30 @@ func (u *unit) ask(do func(context.Context, *client.Client) error) error {
 
 func (u *unit) node(i int) *client.Client {
 	return client.New(u.stage.API[i].URL, u.stage.Key, client.WithTries(1), client.WithActor("user:bob"))
+}
+
+// send posts something to a node, with a key.
+func (u *unit) send(ctx context.Context, node int, path, key string, body any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, u.stage.API[node].URL+path, bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	request.Header.Set("Content-Type", "application/json")
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		why, _ := io.ReadAll(response.Body)
+		return &client.Problem{Status: response.StatusCode, Detail: path + " is refused: " + string(why)}
+	}
+	return nil
 }
 
 // definite tells whether an answer says that asking again is of no use.

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/countersign/countersign/pkg/approval"
+	"github.com/countersign/countersign/pkg/failpoint"
 	"github.com/countersign/countersign/pkg/model"
 	"github.com/countersign/countersign/pkg/step"
 	"github.com/countersign/countersign/pkg/store"
@@ -65,6 +66,9 @@ const commitTimeout = 20 * time.Second
 func (l *Loop) read(ctx context.Context, tenant model.TenantID, id model.TurnID) (*model.Turn, error) {
 	ctx, cancel := context.WithTimeout(ctx, commitTimeout)
 	defer cancel()
+	if err := failpoint.Hit(ctx, failpoint.ReceiveBeforeRead); err != nil {
+		return nil, err
+	}
 	t, err := l.store.Turn(ctx, tenant, id)
 	if err == nil && (t.Sink.Type != model.SinkModel || t.Hold != nil) {
 		return nil, nil
