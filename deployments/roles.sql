@@ -51,6 +51,7 @@ grant insert, update on
     tenants, tools, mcp_servers, policies, topics, messages, turns, calls, approvals, attempts, continuations
  to countersign_api;
 grant insert on tool_definitions, decisions to countersign_api;
+grant select, insert, update on topic_settings to countersign_api;
 -- A topic that was made for a turn that is then refused goes again; one that
 -- has a message cannot, by its foreign key.
 grant delete on topics to countersign_api;

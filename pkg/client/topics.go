@@ -59,6 +59,21 @@ func (c *Client) Topic(ctx context.Context, topic string, options ...ReadOption)
 	return read[Topic](ctx, c, path("v1", "topics", topic), nil, options)
 }
 
+// TopicSettings are what holds for a topic where a request does not say.
+type TopicSettings struct {
+	WhileOpen string `json:"whileOpen,omitzero"` // when a person writes in a chat: supersede (the default), queue, block
+}
+
+// PutTopicSettings replaces a topic's settings; the topic need not exist yet.
+func (c *Client) PutTopicSettings(ctx context.Context, topic string, settings TopicSettings) (TopicSettings, error) {
+	return put[TopicSettings](ctx, c, path("v1", "topics", topic, "settings"), settings)
+}
+
+// TopicSettings reads a topic's settings.
+func (c *Client) TopicSettings(ctx context.Context, topic string) (TopicSettings, error) {
+	return send[TopicSettings](ctx, c, get(path("v1", "topics", topic, "settings"), nil))
+}
+
 // Messages reads committed messages, oldest first.
 func (c *Client) Messages(ctx context.Context, topic string, paging Paging, options ...ReadOption) (Page[Message], error) {
 	return read[Page[Message]](ctx, c, path("v1", "topics", topic, "messages"), paging.query(), options)

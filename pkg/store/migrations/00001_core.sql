@@ -8,6 +8,7 @@
 -- which took a fifth of a transaction's time.
 create domain tally as int check (value >= 0);
 create domain topic_end as text check (value in ('', 'done', 'aborted', 'error'));
+create domain while_open as text check (value in ('supersede', 'queue', 'block'));
 create domain turn_end as text check (value in ('', 'aborted', 'error'));
 create domain turn_state as text check (value in ('aborted', 'error', 'streaming', 'awaiting-approval', 'executing',
                                                   'needs-attention', 'continuing', 'done'));
@@ -112,6 +113,16 @@ create table topics (
     primary key (tenant_id, topic_id)
 ) with (fillfactor = 70);
 create index topics_owed on topics (tenant_id, topic_id) where owed;
+
+-- What is said of a topic once, for every request that does not say it. The
+-- topic need not exist yet.
+create table topic_settings (
+    tenant_id   text not null references tenants,
+    topic_id    text not null,
+    while_open  while_open not null,
+    updated_at  timestamptz not null default clock_timestamp(),
+    primary key (tenant_id, topic_id)
+);
 
 create table messages (
     tenant_id   text not null,
@@ -498,8 +509,8 @@ create trigger audit_chain_only_grows before update or delete on audit_chain for
 
 -- +goose Down
 drop function guard_resolution;
-drop table audit_chainer, audit_chain, audit, continuations, attempts, decisions, approvals, calls, turns, messages, topics,
+drop table audit_chainer, audit_chain, audit, continuations, attempts, decisions, approvals, calls, turns, messages, topic_settings, topics,
     policies, tools, mcp_servers, tool_definitions, keys, signing_secrets, tenants;
 drop function legal_edges, refuse, guard_call, guard_approval, guard_continuation, refuse_change;
-drop domain tally, topic_end, turn_end, turn_state, execution, lapse_answer, sink_type, message_role, call_state, run_state,
+drop domain tally, topic_end, while_open, turn_end, turn_state, execution, lapse_answer, sink_type, message_role, call_state, run_state,
     resolution, effect, executor, approval_state, continuation_state;

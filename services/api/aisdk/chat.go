@@ -20,7 +20,7 @@ type ChatRequest struct {
 	Message   strictjson.Raw   `json:"message,omitzero" doc:"The last message alone, instead of all."`
 	Trigger   string           `json:"trigger,omitzero" enum:"submit-message,regenerate-message"`
 	MessageID string           `json:"messageId,omitzero" doc:"The message that is continued, edited or regenerated."`
-	WhileOpen string           `json:"whileOpen,omitzero" enum:"supersede,queue,block" doc:"What becomes of an open turn when a person writes: it is ended (supersede, the default), it is waited for (queue), or the message is refused (block)."`
+	WhileOpen string           `json:"whileOpen,omitzero" enum:"supersede,queue,block" doc:"What becomes of an open turn when a person writes: it is ended (supersede), it is waited for (queue), or the message is refused (block). Absent: as the topic's settings say, supersede by default."`
 }
 
 // UseCases is what a client's request comes to; *approval.Service is it.
@@ -117,12 +117,9 @@ func (p *post) say(ctx context.Context) (http.HandlerFunc, error) {
 	if by := p.from.By; !by.Token && !by.Has(model.RoleBackend) {
 		return nil, fmt.Errorf("writing into a conversation needs the role backend: %w", model.ErrNotPermitted)
 	}
-	while := p.req.WhileOpen
-	switch store.WhileOpen(while) {
-	case "":
-		while = string(store.WhileOpenSupersede)
-	case store.WhileOpenParallel:
-		return nil, approval.NewInvalid("/whileOpen", "must be one of supersede, queue, block")
+	while, err := p.whileOpen(ctx)
+	if err != nil {
+		return nil, err
 	}
 	out, err := p.ask(ctx, while)
 	switch {
@@ -132,6 +129,23 @@ func (p *post) say(ctx context.Context) (http.HandlerFunc, error) {
 		return nil, fmt.Errorf("the message is in the conversation without a reply: %w", model.ErrMessageConflict)
 	}
 	return func(w http.ResponseWriter, r *http.Request) { p.Windows.Answer(w, r, p.sub, out.Reply) }, nil
+}
+
+// whileOpen is what becomes of open turns: the request says it, or the topic's
+// settings do.
+func (p *post) whileOpen(ctx context.Context) (string, error) {
+	switch while := p.req.WhileOpen; store.WhileOpen(while) {
+	case "":
+	case store.WhileOpenParallel:
+		return "", approval.NewInvalid("/whileOpen", "must be one of supersede, queue, block")
+	default:
+		return while, nil
+	}
+	settings, err := p.Windows.Rows.TopicSettings(ctx, p.sub.Topic.Tenant, p.sub.Topic.Topic)
+	if settings.WhileOpen == "" {
+		settings.WhileOpen = store.WhileOpenSupersede
+	}
+	return string(settings.WhileOpen), err
 }
 
 func (p *post) ask(ctx context.Context, while string) (store.Appended, error) {

@@ -17,6 +17,7 @@ import (
 type Rows interface {
 	TopicViews(ctx context.Context, keys []store.TopicKey) ([]store.TopicView, error)
 	Messages(ctx context.Context, tenant model.TenantID, topic model.TopicID, r store.Range) (store.History, error)
+	TopicSettings(ctx context.Context, tenant model.TenantID, topic model.TopicID) (store.TopicSettings, error)
 	Turn(ctx context.Context, tenant model.TenantID, id model.TurnID) (*model.Turn, error)
 }
 

@@ -297,7 +297,7 @@ func (s *system) rows() string {
 	var out bytes.Buffer
 	for _, table := range []string{
 		"topics", "messages", "turns", "calls", "approvals", "decisions", "attempts", "continuations", "audit", "tools", "mcp_servers",
-		"policies", "keys", "signing_secrets",
+		"policies", "keys", "signing_secrets", "topic_settings",
 	} {
 		fmt.Fprintf(&out, "%s %d\n", table, s.number("select count(*) from "+table))
 	}

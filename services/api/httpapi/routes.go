@@ -32,6 +32,8 @@ func (a *API) conversation() []route {
 		a.chatRoute(),
 		stream(get, "/api/chat/{topic}/stream", anybody, "Follow the message that is being written, as the AI SDK's client does; 204 when there is none", a.resumeChat).with("sdk").open(ofPath),
 		write[cancelRequest, CancelAnswer](post, "/v1/topics/{topic}/cancel", conductors, is200, "End a turn, or all open ones", a.cancel).open(ofPath),
+		read[TopicSettings](get, "/v1/topics/{topic}/settings", anybody, nil, "Read what holds for a topic where a request does not say", a.getSettings),
+		write[settingsRequest, TopicSettings](put, "/v1/topics/{topic}/settings", operators, is200, "Say what holds for a topic where a request does not say", a.putSettings),
 		read[Page[view.TopicBody]](get, "/v1/topics", anybody, []string{"limit", "cursor", "status", "id"}, "List topics", a.listTopics).open(ofOwn),
 		read[view.TopicBody](get, "/v1/topics/{topic}", anybody, []string{"minVersion"}, "Read a topic's status", a.getTopic).open(ofPath),
 		read[Page[strictjson.Raw]](get, "/v1/topics/{topic}/messages", anybody, paging, "Read committed messages, oldest first", a.listMessages).with("minVersion").open(ofPath),
