@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -97,8 +98,39 @@ func TestTheStreamsAreThoseOfTheReferenceServer(t *testing.T) {
 				})
 			}
 		}
+		t.Run("what a stream says of its message", func(t *testing.T) {
+			t.Parallel()
+			d.in(t).metadata()
+		})
 	})
 	d.holds()
+}
+
+// metadata: what a model's stream says of its message reaches every window as
+// it is said, is told again from the rows, and stands in the message as the
+// SDK's client merges it.
+func (d *deployment) metadata() {
+	c := &compared{deployment: d, version: uistream.V6, topic: "metadata"}
+	body := writes(c.topic, "u", "hi")
+	posted := c.respond(0, http.MethodPost, "/api/chat", body)
+	w := c.stream(1, c.topic, c.replyTo(1, c.topic))
+	w.say(`{"type":"start","messageMetadata":{"model":"m","usage":{"in":1.0}}}`)
+	posted.follow(1)
+	w.say(`{"type":"start-step"}`, `{"type":"text-start","id":"1"}`, `{"type":"text-delta","id":"1","delta":"Hello."}`, `{"type":"text-end","id":"1"}`,
+		`{"type":"message-metadata","messageMetadata":{"usage":{"out":2}}}`, `{"type":"finish-step"}`,
+		`{"type":"finish","finishReason":"stop","messageMetadata":{"usage":{"in":3},"done":true}}`)
+	want := []string{`{"type":"message-metadata","messageMetadata":{"model":"m","usage":{"in":1.0}}}`,
+		`{"type":"message-metadata","messageMetadata":{"usage":{"out":2}}}`, `{"type":"message-metadata","messageMetadata":{"usage":{"in":3},"done":true}}`}
+	for _, told := range [][]string{posted.rest(), c.respond(0, http.MethodPost, "/api/chat", body).rest()} {
+		if diff := cmp.Diff(want, slices.DeleteFunc(told, func(c string) bool { return kindOf(c) != "message-metadata" })); diff != "" {
+			c.T.Errorf("the client is told (-want +got):\n%s", diff)
+		}
+	}
+	page, err := c.Node(0).Messages(c.T.Context(), c.topic, client.Paging{})
+	must(c.T, err)
+	if got := string(page.Items[1].Metadata); got != `{"done":true,"model":"m","usage":{"in":3,"out":2}}` {
+		c.T.Errorf("the message has %s", got)
+	}
 }
 
 // referenceTools are the tools of the captures, one for each way in which

@@ -62,6 +62,12 @@ func (r FinishRequest) content() []byte {
 	for _, p := range r.Parts {
 		c.field(p)
 	}
+	if len(r.about) > 0 {
+		c.texts("about")
+		for _, said := range r.about {
+			c.field(said)
+		}
+	}
 	return c.sum()
 }
 

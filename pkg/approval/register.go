@@ -217,7 +217,7 @@ func (s *Service) Finish(ctx context.Context, from Origin, topic model.TopicID, 
 		if err != nil {
 			return Registered{}, err
 		}
-		e.Parts, e.Calls, e.Places = made.parts, made.calls, made.places
+		e.Parts, e.About, e.Calls, e.Places = made.parts, aboutMessage(req.about), made.calls, made.places
 	}
 	ctx, at := s.steps.Begin(ctx, "register")
 	out, err := s.store.FinishLive(ctx, from.By.Tenant, e)

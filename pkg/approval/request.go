@@ -46,8 +46,9 @@ type FinishRequest struct {
 	Executor  string           `json:"executor,omitzero" enum:"worker,caller"`
 	ExpiresIn string           `json:"expiresIn,omitzero"`
 
-	aborted  bool // the error is that its own side gave up
-	streamed bool // the parts are those of a stream
+	aborted  bool             // the error is that its own side gave up
+	streamed bool             // the parts are those of a stream
+	about    []strictjson.Raw // what the stream said of its message
 }
 
 // MessagesRequest appends messages of the user or the system.

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/countersign/countersign/pkg/model"
@@ -61,10 +62,10 @@ func (s *Service) Stream(ctx context.Context, from Origin, topic model.TopicID, 
 	return st, err
 }
 
-// Commit registers the calls of the stream's parts so far that are new, and
-// gives each as the part that the committed row makes. Nothing of them may be
+// Commit registers the calls of the stream's parts so far that are new, with
+// what the stream said of its message, and gives each as the part that the committed row makes. Nothing of them may be
 // shown before. Errors: [Invalid], and those of [store.Store.ExtendLive].
-func (st *Stream) Commit(ctx context.Context, raws []strictjson.Raw) ([]strictjson.Raw, error) {
+func (st *Stream) Commit(ctx context.Context, raws, said []strictjson.Raw) ([]strictjson.Raw, error) {
 	f := &faults{}
 	parts := readParts(f, raws, true)
 	if err := f.err(); err != nil {
@@ -76,7 +77,7 @@ func (st *Stream) Commit(ctx context.Context, raws []strictjson.Raw) ([]strictjs
 	}
 	ctx, at := st.service.steps.Begin(ctx, "register")
 	out, err := st.service.store.ExtendLive(ctx, st.Tenant, store.Extension{
-		Streamer: st.Writer, Parts: made.parts, Calls: made.calls, Places: made.places, Expiry: st.expiry, Lease: StreamLease,
+		Streamer: st.Writer, Parts: made.parts, About: aboutMessage(said), Calls: made.calls, Places: made.places, Expiry: st.expiry, Lease: StreamLease,
 		Actor: st.from.Actor(), Channel: st.from.Channel,
 	})
 	about(at, out.Turn)
@@ -106,10 +107,17 @@ func alone(c *model.Call) *model.Call {
 	return &out
 }
 
-// Finish ends the stream with all of its parts. The same end again is the same
-// end. Errors: as [Stream.Commit].
-func (st *Stream) Finish(ctx context.Context, parts []strictjson.Raw) error {
-	return st.end(ctx, FinishRequest{Parts: parts, streamed: true})
+// Finish ends the stream with all of its parts, and all that it said of its
+// message. The same end again is the same end. Errors: as [Stream.Commit].
+func (st *Stream) Finish(ctx context.Context, parts, said []strictjson.Raw) error {
+	return st.end(ctx, FinishRequest{Parts: parts, about: said, streamed: true})
+}
+
+func aboutMessage(said []strictjson.Raw) (out store.Metadata) {
+	for _, s := range said {
+		out = append(out, json.RawMessage(s))
+	}
+	return out
 }
 
 // Fail ends the turn with an error.

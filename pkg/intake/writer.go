@@ -42,11 +42,17 @@ func (w *Writer) Take(ctx context.Context, line []byte) (done bool, err error) {
 		return false, err
 	}
 	call, err := w.step.Add(c)
-	if err != nil || c.Type == uistream.Start {
+	if err != nil {
 		return false, err
+	}
+	about, says := c.About()
+	if c.Type == uistream.Start && !says {
+		return false, nil
 	}
 	w.begin()
 	switch {
+	case c.Type == uistream.Start: // each window has its own
+		return false, w.show(about)
 	case c.Type == uistream.StartStep:
 		return false, nil
 	case call:
@@ -61,7 +67,7 @@ func (w *Writer) Take(ctx context.Context, line []byte) (done bool, err error) {
 
 func (w *Writer) check(c uistream.Chunk) error {
 	switch {
-	case uistream.Poisonous(c.Input) || uistream.Poisonous(c.Data):
+	case uistream.Poisonous(c.Input) || uistream.Poisonous(c.Data) || uistream.Poisonous(c.MessageMetadata):
 		return errPoison
 	case strings.HasPrefix(c.Type, reserved):
 		return errReserved
@@ -113,7 +119,7 @@ func (w *Writer) commit(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	committed, err := w.stream.Commit(ctx, parts)
+	committed, err := w.stream.Commit(ctx, parts, w.step.Metadata())
 	if err != nil {
 		return err
 	}
@@ -139,8 +145,13 @@ func (w *Writer) end(ctx context.Context, c uistream.Chunk) error {
 	if err != nil {
 		return err
 	}
-	if err := w.stream.Finish(ctx, parts); err != nil {
+	if err := w.stream.Finish(ctx, parts, w.step.Metadata()); err != nil {
 		return err
+	}
+	if about, says := c.About(); says {
+		if err := w.show(about); err != nil {
+			return err
+		}
 	}
 	return w.show(c) // how it ended; the windows are told when all of it has
 }

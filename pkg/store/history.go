@@ -25,8 +25,9 @@ type Message struct {
 // its parts. Of its continuation only the state is read.
 type MessageTurn struct {
 	*model.Turn
-	Parts Parts
-	Calls []MessageCall // by part
+	Parts    Parts
+	Metadata Metadata
+	Calls    []MessageCall // by part
 }
 
 // MessageCall is a call with the bytes that its part shows.
@@ -102,7 +103,7 @@ const selectDropped = `
 	 order by position`
 
 const selectTurnsOfMessages = `
-	select ` + turnColumns + `, parts, version,
+	select ` + turnColumns + `, parts, metadata, version,
 	       coalesce((select k.state from continuations k where k.tenant_id = $1 and k.turn_id = turns.turn_id), '')
 	  from turns
 	 where tenant_id = $1 and topic_id = $2 and message_id = any(array(` + messagesInRange + `)) and not discarded
@@ -161,10 +162,10 @@ func (h *historian) scanDropped(rows pgx.Rows) (err error) {
 func (h *historian) scanTurns(rows pgx.Rows) error {
 	h.turnsOf, h.versions = map[model.MessageID][]MessageTurn{}, map[model.MessageID]int64{}
 	for rows.Next() {
-		var raw []byte
+		var raw, about []byte
 		var version int64
 		var continuation model.ContinuationState
-		t, err := scanTurn(rows, &raw, &version, &continuation)
+		t, err := scanTurn(rows, &raw, &about, &version, &continuation)
 		if err != nil {
 			return err
 		}
@@ -176,7 +177,11 @@ func (h *historian) scanTurns(rows pgx.Rows) error {
 		if err != nil {
 			return err
 		}
-		h.turnsOf[t.Message] = append(h.turnsOf[t.Message], MessageTurn{Turn: t, Parts: parts})
+		metadata, err := decodeMetadata(about)
+		if err != nil {
+			return err
+		}
+		h.turnsOf[t.Message] = append(h.turnsOf[t.Message], MessageTurn{Turn: t, Parts: parts, Metadata: metadata})
 		h.versions[t.Message] = max(h.versions[t.Message], version)
 	}
 	return rows.Err()

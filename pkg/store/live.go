@@ -19,6 +19,7 @@ type Ending struct {
 	Token   string
 	Content []byte // SHA-256 over what was sent, to know the same ending again
 	Parts   Parts
+	About   Metadata
 	Calls   []NewCall
 	Places  map[model.CallID]int // where the calls that were committed before stand within Parts
 	Expiry  time.Duration
@@ -170,16 +171,18 @@ func (f *finisher) judge(t *model.Turn) (bool, error) {
 func (f *finisher) write(b *pgx.Batch) {
 	if f.ending.Error == "" {
 		turn := f.turns[f.ending.Turn]
-		f.writeParts(b, turn, f.ending.Parts, f.ending.Calls, f.ending.Places)
+		f.writeParts(b, turn, f.ending.Parts, f.ending.About, f.ending.Calls, f.ending.Places)
 	}
 	b.Queue(updateTurnContent, f.tenant, string(f.ending.Turn), f.ending.Content)
 	f.saveChanged(b)
 }
 
-// writeParts writes a live turn's parts, with the calls that are new: the last
-// ones of the turn's.
-func (f *finisher) writeParts(b *pgx.Batch, turn *model.Turn, parts Parts, calls []NewCall, places map[model.CallID]int) {
-	b.Queue(updateTurnParts, f.tenant, string(turn.ID), parts.encode())
+// writeParts writes a live turn's parts and what it says of its message, with
+// the calls that are new: the last ones of the turn's.
+func (f *finisher) writeParts(
+	b *pgx.Batch, turn *model.Turn, parts Parts, about Metadata, calls []NewCall, places map[model.CallID]int,
+) {
+	b.Queue(updateTurnParts, f.tenant, string(turn.ID), parts.encode(), about.encode())
 	f.inserts.addCalls(turn, turn.Calls[len(turn.Calls)-len(calls):], calls)
 	var ids []string
 	var moved []int
@@ -200,7 +203,9 @@ const updatePlaces = `
 	 where c.tenant_id = $1 and c.call_id = d.call_id and c.call_id = any($2::uuid[])`
 
 const updateTurnParts = `
-	update turns set parts = $3
+	update turns
+	   set parts = $3,
+	       metadata = $4
 	 where tenant_id = $1 and turn_id = ($2::text)::uuid`
 
 const updateTurnContent = `

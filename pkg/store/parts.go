@@ -34,3 +34,21 @@ func decodeParts(raw []byte) (Parts, error) {
 	}
 	return p, nil
 }
+
+// Metadata is what a turn's stream said of its message, in order: JSON
+// objects, their exact bytes.
+type Metadata []json.RawMessage
+
+func (m Metadata) encode() []byte {
+	if m == nil {
+		return nil
+	}
+	return Parts(m).encode()
+}
+
+func decodeMetadata(raw []byte) (m Metadata, err error) {
+	if raw != nil {
+		err = json.Unmarshal(raw, &m)
+	}
+	return m, err
+}

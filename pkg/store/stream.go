@@ -88,6 +88,7 @@ func (s *Store) notLive(ctx context.Context, tenant model.TenantID, w Streamer) 
 type Extension struct {
 	Streamer
 	Parts   Parts
+	About   Metadata
 	Calls   []NewCall            // those that are new
 	Places  map[model.CallID]int // of the calls that were committed before
 	Expiry  time.Duration
@@ -131,6 +132,6 @@ func (x *extender) judge(t *model.Turn) (bool, error) {
 
 func (x *extender) write(b *pgx.Batch) {
 	t := x.turns[x.extension.Turn]
-	x.writeParts(b, t, x.extension.Parts, x.extension.Calls, x.extension.Places)
+	x.writeParts(b, t, x.extension.Parts, x.extension.About, x.extension.Calls, x.extension.Places)
 	x.saveChanged(b)
 }

@@ -29,8 +29,8 @@ func Signed(m store.Message, sign Sign) json.RawMessage {
 	var o object
 	o.text("id", string(m.ID))
 	o.text("role", m.Role)
-	if len(m.Metadata) > 0 {
-		o.raw("metadata", m.Metadata)
+	if said := about(m); len(said) > 0 {
+		o.raw("metadata", said)
 	}
 	parts := m.Parts
 	if m.Role == "assistant" || parts == nil {

@@ -18,6 +18,8 @@ type Step struct {
 	data  map[string]*part // data parts by type and id
 	size  int
 
+	metadata []strictjson.Raw // what chunks said of the message, in order
+
 	begun, finished, ended bool
 	called                 bool // a call that is not the provider's own began
 }
@@ -83,6 +85,13 @@ func ends(kind string) bool {
 }
 
 func (s *Step) add(c Chunk) (call bool, err error) {
+	about, err := c.metadata()
+	if err != nil {
+		return false, err
+	}
+	if about != nil && (c.Type == Start || c.Type == MessageMetadata || c.Type == Finish) {
+		s.metadata = append(s.metadata, about)
+	}
 	switch c.Type {
 	case Start, MessageMetadata:
 	case StartStep:

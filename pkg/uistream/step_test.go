@@ -132,11 +132,13 @@ func TestRefusedChunks(t *testing.T) {
 		{"type":"text-start","id":"t"}
 		{"type":"tool-input-available","toolCallId":"c","toolName":"x","input":{}}`
 	for line, want := range map[string]error{
-		`{"type":"tool-approval-request","approvalId":"a","toolCallId":"c"}`: ErrAuthority,
-		`{"type":"tool-approval-response","approvalId":"a","approved":true}`: ErrAuthority,
-		`{"type":"tool-output-available","toolCallId":"c","output":1}`:       ErrAuthority,
-		`{"type":"tool-output-error","toolCallId":"c","errorText":"x"}`:      ErrAuthority,
-		`{"type":"tool-output-denied","toolCallId":"c"}`:                     ErrAuthority,
+		`{"type":"tool-approval-request","approvalId":"a","toolCallId":"c"}`:                      ErrAuthority,
+		`{"type":"tool-approval-response","approvalId":"a","approved":true}`:                      ErrAuthority,
+		`{"type":"tool-output-available","toolCallId":"c","output":1}`:                            ErrAuthority,
+		`{"type":"tool-output-error","toolCallId":"c","errorText":"x"}`:                           ErrAuthority,
+		`{"type":"tool-output-denied","toolCallId":"c"}`:                                          ErrAuthority,
+		`{"type":"message-metadata","messageMetadata":"x"}`:                                       errMetadata,
+		`{"type":"finish","messageMetadata":[1]}`:                                                 errMetadata,
 		`{"type":"reset-step"}`:                                                                   ErrAuthority,
 		`{"type":"start-step"}`:                                                                   ErrOneStep,
 		`{"type":"text-start","id":"u"}`:                                                          ErrTextFirst,

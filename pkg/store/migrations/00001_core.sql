@@ -172,6 +172,7 @@ create table turns (
     live_token      text not null default '',
     live_until      timestamptz,
     parts           bytea not null,                -- a JSON array; null stands where a call's part is
+    metadata        bytea,                         -- a JSON array: what its stream said of the message, in order
     content         bytea not null,                -- SHA-256 over the registration
     version         bigint not null,               -- the topic's version at the last change
     traceparent     text not null default '',

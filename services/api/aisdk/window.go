@@ -99,13 +99,21 @@ func (w *window) tell(turns []store.MessageTurn) (live *store.MessageTurn, err e
 			}
 		} else if chunks, err = uistream.Replay(parts, w.version); err == nil {
 			w.steps++
-			err = w.send(chunks...)
+			err = w.send(append(chunks, about(t)...)...)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
 	return nil, w.out.flush()
+}
+
+// about tells what a turn said of its message.
+func about(t *store.MessageTurn) (out []uistream.Chunk) {
+	for _, said := range t.Metadata {
+		out = append(out, uistream.Chunk{Type: uistream.MessageMetadata, MessageMetadata: strictjson.Raw(said)})
+	}
+	return out
 }
 
 // update tells what became of calls that the client has: denials first, then
