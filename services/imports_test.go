@@ -56,8 +56,8 @@ var ours = map[string][]string{
 	"test/nemesis/ledger":     {},
 	"test/nemesis/proxy":      {},
 	"test/nemesis/toolserver": {"test/nemesis/ledger"},
-	"test/nemesis": {"pkg/client", "pkg/model", "pkg/store", "pkg/bus", "internal/cluster", "internal/localservers",
-		"test/nemesis"},
+	"test/nemesis": {"pkg/client", "pkg/model", "pkg/store", "pkg/bus", "pkg/approval", "internal/cluster", "internal/localservers",
+		"examples/modelserver", "test/nemesis"},
 
 	// The operator's command wires everything into one process.
 	"cmd": {"pkg", "internal", "services", "examples", "cmd"},

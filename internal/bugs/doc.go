@@ -8,4 +8,4 @@
 package bugs
 
 // All names every bug by its build tag.
-var All = []string{"bug_nolock", "bug_noclaim", "bug_rerun", "bug_nofence", "bug_setcache", "bug_lostcommit"}
+var All = []string{"bug_nolock", "bug_noclaim", "bug_rerun", "bug_nofence", "bug_setcache", "bug_lostcommit", "bug_reply"}

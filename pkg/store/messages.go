@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/countersign/countersign/internal/bugs"
 	"github.com/countersign/countersign/pkg/model"
 )
 
@@ -179,7 +180,7 @@ func (a *appender) judge() (Appended, error) {
 	}
 	answered := a.Messages[len(a.Messages)-1].ID
 	last := a.existing[answered]
-	asks := a.Reply != nil && last.after == "" && last.asked == ""
+	asks := a.Reply != nil && (bugs.Reply || last.after == "" && last.asked == "")
 	if len(fresh) == 0 && !asks {
 		return Appended{Topic: *topic, Reply: last.asked}, nil
 	}

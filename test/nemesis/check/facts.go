@@ -52,7 +52,7 @@ func All(f *Facts) []Violation {
 	f.index()
 	var all []Violation
 	for _, check := range []func(*Facts) []Violation{
-		effects, outputs, unsent, acknowledged, refused, verdicts, fences, registered, tenants, continued, explained, linearizable,
+		effects, outputs, unsent, acknowledged, refused, verdicts, fences, registered, tenants, continued, answered, superseded, explained, linearizable,
 	} {
 		all = append(all, check(f)...)
 	}

@@ -57,7 +57,7 @@ func refused(f *Facts) (out []Violation) {
 	for _, op := range f.Ops {
 		id := string(op.Kind) + " " + op.Decision + op.Message
 		switch {
-		case op.Kind != history.Decide && (op.Kind != history.Register || op.Message == ""):
+		case op.Kind != history.Decide && op.Kind != history.Say && (op.Kind != history.Register || op.Message == ""):
 		case op.Result == history.Fail:
 			refusals[id] = op
 		default:
@@ -68,11 +68,14 @@ func refused(f *Facts) (out []Violation) {
 	for _, t := range f.Rows.Turns {
 		registered[t.Message] = true
 	}
+	for _, m := range f.Rows.Messages {
+		registered[m.ID] = true
+	}
 	for id, op := range refusals {
 		if maybe[id] {
 			continue
 		}
-		if op.Kind == history.Decide && recorded[op.Decision] != nil || op.Kind == history.Register && registered[op.Message] {
+		if op.Kind == history.Decide && recorded[op.Decision] != nil || op.Kind != history.Decide && registered[op.Message] {
 			out = append(out, of(op, "I3: what was refused is not done", "%s %s%s was refused as %s whenever it was asked, and is in the rows",
 				op.Kind, op.Decision, op.Message, op.Problem))
 		}

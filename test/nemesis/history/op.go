@@ -28,6 +28,8 @@ const (
 	Claim    Kind = "claim"
 	Report   Kind = "result" // of a call that its caller runs
 	Resolve  Kind = "resolve"
+	Say      Kind = "say"     // a person's message in a chat
+	Again    Kind = "again"   // another answer in a chat
 	Foreign  Kind = "foreign" // a read of another tenant's approval
 )
 
@@ -62,6 +64,7 @@ type Op struct {
 
 	Continues string `json:"continues,omitzero"`
 	Message   string `json:"message,omitzero"`
+	While     string `json:"while,omitzero"` // of a message in a chat: whileOpen
 	Fence     int64  `json:"fence,omitzero"`
 	Token     string `json:"token,omitzero"` // a claim's id
 	Output    string `json:"output,omitzero"`

@@ -71,6 +71,13 @@ type Topic struct {
 	Open       int
 }
 
+// Message is a row of messages.
+type Message struct {
+	Tenant, Topic, ID, Role string
+	Position                int64
+	Dropped                 bool
+}
+
 // All is everything that the checks look at, of one moment.
 type All struct {
 	Turns     []Turn
@@ -78,6 +85,7 @@ type All struct {
 	Decisions []Decision
 	Attempts  []Attempt
 	Topics    []Topic
+	Messages  []Message
 }
 
 // Read reads everything in one snapshot.
@@ -94,6 +102,7 @@ func Read(ctx context.Context, url string) (all All, err error) {
 			func() (err error) { all.Decisions, err = collect[Decision](ctx, tx, selectDecisions); return err },
 			func() (err error) { all.Attempts, err = collect[Attempt](ctx, tx, selectAttempts); return err },
 			func() (err error) { all.Topics, err = collect[Topic](ctx, tx, selectTopics); return err },
+			func() (err error) { all.Messages, err = collect[Message](ctx, tx, selectMessages); return err },
 		} {
 			if err := read(); err != nil {
 				return err
@@ -142,4 +151,8 @@ const (
 	select tenant_id, topic_id, version, owed, last, streaming + awaiting + attention + executing + continuing + failed
 	  from topics
 	 order by tenant_id, topic_id`
+	selectMessages = `
+	select tenant_id, topic_id, message_id, role, position, dropped
+	  from messages
+	 order by tenant_id, topic_id, position`
 )

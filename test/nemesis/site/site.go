@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -38,12 +41,14 @@ type Site struct {
 	redisMu    sync.Mutex
 	redis      *localservers.Redis
 	natsDir    string
+	model      *httptest.Server
 }
 
 // Options are what a site is started with.
 type Options struct {
-	Dir      string // an empty folder that every user may enter
-	Programs string // where [Build] put the programs
+	Dir      string       // an empty folder that every user may enter
+	Programs string       // where [Build] put the programs
+	Model    http.Handler // the provider that the workers' model loop asks
 }
 
 // Build makes the services with build tags, and the programs around them.
@@ -63,6 +68,7 @@ func Start(ctx context.Context, o Options) (s *Site, err error) {
 	if err := s.startServers(ctx, o.Programs); err != nil {
 		return s, err
 	}
+	s.model = httptest.NewServer(o.Model)
 	if err := s.migrate(ctx); err != nil {
 		return s, err
 	}
@@ -114,6 +120,7 @@ var small = []string{"GOMAXPROCS=1", "COUNTERSIGN_GRACE=10s", "COUNTERSIGN_LOG_F
 var settings = map[string][]string{
 	"api": {"COUNTERSIGN_API_SWEEP_INTERVAL=1s"},
 	"worker": {"COUNTERSIGN_WORKER_LEASE=" + schedule.Lease.String(), "COUNTERSIGN_WORKER_POLL=700ms", "COUNTERSIGN_WORKER_SLOTS=16",
+		"COUNTERSIGN_MODEL_NAME=nemesis", "COUNTERSIGN_MODEL_POLL=700ms", "COUNTERSIGN_MODEL_SLOTS=8",
 		"COUNTERSIGN_ALLOW_TARGETS=127.0.0.0/8"},
 	"continuer": {"COUNTERSIGN_SWEEP_INTERVAL=700ms", "COUNTERSIGN_ALLOW_TARGETS=127.0.0.0/8"},
 }
@@ -134,7 +141,10 @@ func (s *Site) migrate(ctx context.Context) (err error) {
 
 func (s *Site) startService(programs, name string) error {
 	service, _, _ := strings.Cut(name, "-")
-	env := settings[service]
+	env := slices.Clone(settings[service])
+	if service == "worker" {
+		env = append(env, "COUNTERSIGN_MODEL_BASE_URL="+s.model.URL)
+	}
 	urls := map[string]string{"postgres": s.postgres.URL(), "nats": s.NATSURL(), "redis": s.redis.URL()}
 	for _, server := range servers {
 		if server.name == "redis" && service != "api" {
@@ -219,6 +229,10 @@ func (s *Site) Close() error {
 	for _, node := range s.nodes {
 		_ = node.Stop(syscall.SIGKILL)
 		errs = append(errs, node.keepLog(logs))
+	}
+	if s.model != nil {
+		s.model.CloseClientConnections()
+		s.model.Close()
 	}
 	errs = append(errs, s.closeLinks())
 	if s.redis != nil {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/countersign/countersign/pkg/approval"
 	"github.com/countersign/countersign/pkg/store"
 	"github.com/countersign/countersign/test/nemesis/check"
 	"github.com/countersign/countersign/test/nemesis/history"
@@ -33,6 +34,19 @@ func (t *trial) look(ctx context.Context) {
 		}
 		if n%3 == 2 && t.twice(ctx) || n%6 == 5 && t.verified(ctx) {
 			return
+		}
+	}
+}
+
+// hasten has a live turn of the model loop lost soon after its worker was last
+// heard of, as the leases are of runs in a trial.
+func (t *trial) hasten(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Second):
+			_ = rows.LoseStreams(ctx, t.site.DatabaseURL(), approval.StreamLease-schedule.Lease) // the database may be away
 		}
 	}
 }

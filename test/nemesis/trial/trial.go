@@ -70,7 +70,7 @@ func (t *trial) start(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	t.say("start", "Postgres, NATS, Redis, a tool server, two of each service")
-	if t.site, err = site.Start(ctx, site.Options{Dir: t.Dir, Programs: t.Programs}); err != nil {
+	if t.site, err = site.Start(ctx, site.Options{Dir: t.Dir, Programs: t.Programs, Model: users.Model(t.Seed)}); err != nil {
 		return err
 	}
 	if t.bus, err = bus.Connect(t.site.NATSURL(), "nemesis", slog.New(slog.DiscardHandler)); err != nil {
@@ -102,6 +102,7 @@ func (t *trial) work(ctx context.Context) error {
 	watching.Go(func() { t.look(watch) })
 	watching.Go(func() { t.tell(watch) })
 	watching.Go(func() { t.feel(watch) })
+	watching.Go(func() { t.hasten(watch) })
 	all.Go(func() { t.world.Run(users, load) })
 	t.injector.Run(load, t.plan)
 	<-load.Done()

@@ -43,6 +43,7 @@ type World struct {
 
 type tenant struct {
 	name, key string
+	chat      string // the key of its chats, which the model loop answers
 }
 
 // New makes the tenants with their keys, tools and policies.
@@ -54,13 +55,17 @@ func New(ctx context.Context, s *site.Site, b *bus.Bus, h *history.Log, o Option
 		}}
 	}
 	for _, name := range []string{"acme", "umbrella"} {
-		t := tenant{name, store.NewKey()}
+		t := tenant{name, store.NewKey(), store.NewKey()}
 		if err := s.Store.EnsureTenant(ctx, model.TenantID(name)); err != nil {
 			return nil, err
 		}
 		everything := store.KeyRow{Name: "all", ActsFor: true,
 			Roles: []model.Role{model.RoleBackend, model.RoleApprover, model.RoleAdmin, model.RoleViewer}}
 		if _, err := s.Store.PutKey(ctx, model.TenantID(name), everything, t.key, "nemesis", "test"); err != nil {
+			return nil, err
+		}
+		chats := store.KeyRow{Name: "chat", Roles: []model.Role{model.RoleBackend}, Sink: &model.Sink{Type: model.SinkModel, AcceptWithin: 3 * time.Second}}
+		if _, err := s.Store.PutKey(ctx, model.TenantID(name), chats, t.chat, "nemesis", "test"); err != nil {
 			return nil, err
 		}
 		if err := w.configure(ctx, t); err != nil {
@@ -80,8 +85,11 @@ func (w *World) Run(ctx, load context.Context) {
 	for range w.o.Conversations {
 		w.running.Go(func() {
 			for load.Err() == nil && ctx.Err() == nil {
-				n := w.next.Add(1)
-				w.converse(ctx, n)
+				if n := w.next.Add(1); chats(n) {
+					w.chat(ctx, n)
+				} else {
+					w.converse(ctx, n)
+				}
 			}
 		})
 	}
