@@ -25,7 +25,7 @@ func TestTheRowsDoWhatTheRulesDo(t *testing.T) {
 	t.Parallel()
 	set := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { set[f.Name] = true })
-	for name, value := range map[string]string{"rapid.checks": "15", "rapid.steps": "60", "rapid.nofailfile": "true"} {
+	for name, value := range map[string]string{"rapid.checks": "24", "rapid.steps": "60", "rapid.nofailfile": "true"} {
 		if !set[name] {
 			if err := flag.Set(name, value); err != nil {
 				t.Fatal(err)
@@ -42,8 +42,11 @@ func TestTheRowsDoWhatTheRulesDo(t *testing.T) {
 		rt.Repeat(m.actions())
 	})
 	t.Logf("%d turns: %v", m.played.Load(), m.seen)
-	if m.seen["killed"] == 0 && !t.Failed() {
-		t.Error("no backend was killed in mid-commit")
+	for what, n := range map[string]int{"was killed in mid-commit": m.seen["killed"],
+		"gave a continuation back": m.seen["give up"] + m.seen["die"], "streamed": m.seen["extend"] + m.seen["finish live"]} {
+		if n == 0 && !t.Failed() {
+			t.Errorf("nobody %s", what)
+		}
 	}
 	wrong, err := s.Verify(t.Context(), Scope{})
 	if err != nil {
@@ -64,6 +67,7 @@ type machine struct {
 
 	topic   model.TopicID
 	wish    Registration
+	said    Appending // of a reply
 	turn    *model.Turn
 	next    *model.Turn // the turn that accepted the continuation last
 	past    []model.DecisionRecord
@@ -74,10 +78,14 @@ type machine struct {
 	made    int
 }
 
-// begin registers a turn of one to three calls.
+// begin registers a turn of one to three calls, or one that asks for a reply.
 func (m *machine) begin(rt *rapid.T) {
 	m.topic = model.TopicID(fmt.Sprint("played-", m.played.Add(1)))
 	m.next, m.past, m.asked, m.held, m.version, m.made = nil, nil, nil, nil, 0, 0
+	if rapid.Bool().Draw(rt, "reply") {
+		m.beginReply(rt)
+		return
+	}
 	var calls []NewCall
 	for i := range rapid.IntRange(1, 3).Draw(rt, "calls") {
 		tool := m.tools[rapid.SampledFrom([]model.Effect{model.EffectUnsafe, model.EffectKeyed, model.EffectRead, model.EffectIdempotent}).Draw(rt, "effect")]
@@ -140,9 +148,13 @@ func (m *machine) actions() map[string]func(*rapid.T) {
 		"lapse":            m.lapse,
 		"stop":             m.stop,
 		"cancel":           m.cancel,
-		"accept":           func(rt *rapid.T) { m.accept(rt, false) },
-		"accept live":      func(rt *rapid.T) { m.accept(rt, true) },
-		"die":              m.die,
+		"accept":           func(rt *rapid.T) { m.accept(rt, m.oneIn(rt, 2)) },
+		"stream":           m.stream,
+		"stream, too":      m.stream,
+		"stream, further":  m.stream,
+		"redrive":          m.redrive,
+		"deliver":          m.deliver,
+		"supersede":        m.supersede,
 		"":                 func(rt *rapid.T) { m.compare(rt, "at rest") },
 	}
 }
@@ -168,6 +180,10 @@ func isStarted(c *model.Call) bool   { return c.Run == model.RunStarted }
 func (m *machine) registerAgain(rt *rapid.T) {
 	if !m.oneIn(rt, 4) {
 		return // once in a while is enough
+	}
+	if m.turn.Reply {
+		m.sayAgain(rt)
+		return
 	}
 	out, err := m.s.Register(context.Background(), m.wish)
 	if err != nil || out.Created || out.Turn.ID != m.turn.ID {
@@ -316,7 +332,7 @@ func (m *machine) stop(rt *rapid.T) {
 }
 
 func (m *machine) cancel(rt *rapid.T) {
-	if !m.oneIn(rt, 8) {
+	if !m.oneIn(rt, 16) {
 		return // it ends the play
 	}
 	m.turn.End(model.TurnAborted, model.OutcomeCancelled, model.TextCancelled, time.Now())
@@ -358,18 +374,6 @@ func (r Registered) turnID() model.TurnID {
 		return ""
 	}
 	return r.Turn.ID
-}
-
-// die lets the lease of the live next turn run out.
-func (m *machine) die(rt *rapid.T) {
-	if m.next == nil || m.next.Live == nil {
-		return // nothing is live
-	}
-	m.turn.Return(m.next.ID, time.Now())
-	m.next = nil
-	m.set(rt, `update turns set live_until = clock_timestamp() where topic_id = $1 and live_until is not null`, string(m.topic))
-	_, err := m.s.CloseDeadTurns(context.Background())
-	m.swept(rt, "die", err)
 }
 
 const (
@@ -450,7 +454,8 @@ func (m *machine) compare(rt *rapid.T, what string) {
 	if topic.Counters != counters {
 		rt.Fatalf("after %s the topic counts %+v, by the rules %+v", what, topic.Counters, counters)
 	}
-	changed := m.turn.Changed
+	changed := m.turn.Changed || m.next != nil && m.next.Changed
+	m.compareNext(rt, what)
 	if grew := topic.Version - m.version; changed && grew != 1 || !changed && grew != 0 {
 		rt.Fatalf("after %s the version grew by %d, changed %v", what, grew, changed)
 	}
@@ -459,9 +464,12 @@ func (m *machine) compare(rt *rapid.T, what string) {
 
 // sketch is what two turns have in common that did the same at other times.
 func sketch(t *model.Turn) []string {
-	out := []string{fmt.Sprint(t.State(), t.Streaming, t.Ended, t.Hold != nil, t.OpenApprovals, t.OpenCalls, t.UnknownCalls)}
+	out := []string{fmt.Sprint(t.State(), t.Streaming, t.Ended, t.Discarded, t.Hold != nil, t.OpenApprovals, t.OpenCalls, t.UnknownCalls)}
 	if k := t.Continuation; k != nil {
 		out = append(out, fmt.Sprint(k.State, k.Generation, k.AcceptedBy))
+	}
+	if t.Live != nil {
+		out = append(out, fmt.Sprint("live ", t.Live.Fence))
 	}
 	for i, c := range t.Calls {
 		line := fmt.Sprint(i, c.State, c.Run, c.Fence, c.Outcome, c.ErrorText, c.ClaimToken, c.Uncertain, hex.EncodeToString(c.Digest), hex.EncodeToString(c.ResultDigest))
