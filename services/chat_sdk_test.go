@@ -20,10 +20,10 @@ import (
 	"github.com/countersign/countersign/pkg/client"
 )
 
-// The published clients of the AI SDK, of both versions, unmodified, through
-// whole conversations on two nodes, with a backend that keeps its own model:
-// what their windows show is what is committed, and each approved call ran
-// once.
+// The published clients of the AI SDK, of both versions, unmodified, in pages
+// of React, through whole conversations on two nodes, with a backend that keeps
+// its own model: bare, and kept by useCountersign. What their windows show is
+// what is committed, and each approved call ran once.
 func TestThePublishedClients(t *testing.T) {
 	t.Parallel()
 	d := deploy(t)
@@ -39,7 +39,11 @@ func TestThePublishedClients(t *testing.T) {
 
 	var clients sync.WaitGroup
 	for _, version := range []int{6, 7} {
-		clients.Go(func() { d.drive(version, release.URL) })
+		for _, script := range []string{"drive.mjs", "together.mjs"} {
+			clients.Go(func() {
+				d.pages(map[string]any{"versions": []int{version}, "key": d.Key, "backend": release.URL}, script)
+			})
+		}
 	}
 	clients.Wait()
 	ran := map[string]int{}
@@ -51,26 +55,35 @@ func TestThePublishedClients(t *testing.T) {
 			t.Errorf("call %s ran %d times", call, n)
 		}
 	}
-	if len(ran) < 2*8 {
+	if len(ran) < 2*13 {
 		t.Errorf("%d calls ran", len(ran))
 	}
 	d.holds()
 }
 
-// drive plays the scenarios with one version of the client.
-func (d *deployment) drive(version int, backend string) {
-	script, err := os.ReadFile("testdata/chat/drive.mjs")
+// pages runs a script of testdata/chat, with its pages on both nodes.
+func (d *deployment) pages(in map[string]any, script string) {
+	d.T.Helper()
+	in["nodes"], in["only"] = []string{d.API[0].URL, d.API[1].URL}, os.Getenv("COUNTERSIGN_TEST_SCENARIO")
+	var scripts []byte
+	for _, name := range []string{"page.mjs", script} {
+		text, err := os.ReadFile(filepath.Join("testdata/chat", name))
+		must(d.T, err)
+		scripts = append(scripts, text...)
+	}
+	hook, err := os.ReadFile("../examples/nextchat/useCountersign.ts")
 	must(d.T, err)
-	in, err := json.Marshal(map[string]any{"version": version, "key": d.Key, "backend": backend,
-		"nodes": []string{d.API[0].URL, d.API[1].URL}, "only": os.Getenv("COUNTERSIGN_TEST_SCENARIO")})
+	in["hook"] = string(hook)
+	given, err := json.Marshal(in)
 	must(d.T, err)
-	run := exec.CommandContext(d.T.Context(), "node", "--input-type=module", "--eval", string(script), string(in))
+	run := exec.CommandContext(d.T.Context(), "node", "--input-type=module", "--eval", string(scripts), string(given))
 	run.Dir = filepath.Dir(testnode.Packages(d.T, "testdata/chat")) // where it finds them
+	run.Env = append(os.Environ(), "NODE_ENV=production")
 	var said bytes.Buffer
 	run.Stderr = &said
 	out, err := run.Output()
 	if err != nil {
-		d.T.Errorf("version %d: %v\n%s", version, err, said.Bytes())
+		d.T.Errorf("%s: %v\n%s", script, err, said.Bytes())
 	}
 	played := 0
 	for line := range bytes.Lines(out) {
@@ -81,7 +94,7 @@ func (d *deployment) drive(version int, backend string) {
 		}
 	}
 	if played == 0 {
-		d.T.Errorf("version %d: nothing was played\n%s", version, said.Bytes())
+		d.T.Errorf("%s: nothing was played\n%s", script, said.Bytes())
 	}
 }
 

@@ -2,36 +2,36 @@ import type { UIMessage, UseChatHelpers } from '@ai-sdk/react';
 import { EventSourceParserStream } from 'eventsource-parser/stream';
 import { useEffect, useRef } from 'react';
 
-type Topic = { version: number; status: string; activeExecutions: string[] };
-type Decision = { approved: boolean; reason?: string; digest?: string };
-
 /**
- * Keeps a chat as its topic is, whoever changes it: other windows, people
- * elsewhere, tools that end. While nothing streams here it follows the topic's
- * events: messages that changed replace the chat's own, and where an answer is
- * being made the chat resumes its stream. `call` is a fetch that brings the
- * person's token.
+ * Keeps a chat as its topic is, whoever changes it. Messages that changed replace its own, but for the one that
+ * streams here; where an answer is made it resumes the stream. `call` is a fetch that brings the person's token.
  */
 export function useCountersign<M extends UIMessage>(chat: UseChatHelpers<M>, call: typeof fetch) {
-  const { id, status, setMessages, resumeStream } = chat;
+  const { id, status, error, messages, setMessages, resumeStream, clearError } = chat;
   const known = useRef<Record<string, number>>({}); // a topic's version that was told last
+  const others = useRef(new WeakSet<M>()); // what is none of them streams here
+  const busy = status === 'submitted' || status === 'streaming';
+  if (!busy) messages.forEach(m => others.current.add(m));
 
   useEffect(() => {
-    if (status !== 'ready' && status !== 'error') return; // the chat's own stream tells everything
     const over = new AbortController();
     let resuming = false;
-    const put = (message: M) => setMessages(all =>
-      all.some(m => m.id === message.id) ? all.map(m => (m.id === message.id ? message : m)) : [...all, message]);
-    const settle = (topic: Topic) => {
-      known.current[id] = topic.version;
+    const put = (message: M) => setMessages(all => {
+      const own = all.find(m => m.id === message.id);
+      if (busy && own && !others.current.has(own)) return all;
+      others.current.add(message);
+      return own ? all.map(m => (m === own ? message : m)) : [...all, message];
+    });
+    const settle = (topic: { version: number; status: string; activeExecutions: string[] }) => {
+      if (!busy) known.current[id] = topic.version; // else all of it once more when the stream is over
       const active = topic.activeExecutions.length > 0 || ['streaming', 'pending'].includes(topic.status);
-      if (!active || resuming) return;
+      if (!active && error instanceof TypeError) clearError(); // the connection was lost, and nothing is missed
+      if (busy || resuming || !active) return;
       resuming = true;
       void resumeStream().finally(() => { resuming = false; });
     };
     const follow = async () => {
-      // The last version once more, so that there is always a first status.
-      const headers = { 'Last-Event-ID': String((known.current[id] ?? 1) - 1) };
+      const headers = { 'Last-Event-ID': String((known.current[id] ?? 1) - 1) }; // once more, for a first status
       const answer = await call(`/v1/topics/${encodeURIComponent(id)}/events`, { headers, signal: over.signal });
       if (!answer.ok || !answer.body) return; // such as a topic that nobody has written to yet
       const events = answer.body.pipeThrough(new TextDecoderStream()).pipeThrough(new EventSourceParserStream()).getReader();
@@ -41,19 +41,19 @@ export function useCountersign<M extends UIMessage>(chat: UseChatHelpers<M>, cal
       }
     };
     void (async () => {
-      for (let wait = status === 'error' ? 500 : 0; !over.signal.aborted; wait = 1000) {
+      for (let wait = error ? 500 : 0; !over.signal.aborted; wait = 1000) {
         await new Promise(resolve => setTimeout(resolve, wait));
         if (!over.signal.aborted) await follow().catch(() => {}); // cut off: again, from where it was
       }
     })();
     return () => over.abort();
-  }, [id, status, call, setMessages, resumeStream]);
+  }, [id, busy, error, call, setMessages, resumeStream, clearError]);
 
   /** Answers a card at once, for every window. It gives what stands in the way, if something does. */
-  const decide = async (approval: string, decision: Decision): Promise<string | undefined> => {
+  const decide = async (approval: string, decision: { approved: boolean; reason?: string; digest?: string }) => {
     const answer = await call(`/v1/approvals/${encodeURIComponent(approval)}/decision`,
       { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: JSON.stringify(decision) });
-    return answer.ok ? undefined : (await answer.json()).detail;
+    return answer.ok ? undefined : (await answer.json()).detail as string;
   };
   return { decide };
 }
