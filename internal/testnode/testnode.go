@@ -8,8 +8,10 @@
 package testnode
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -38,6 +40,26 @@ func Packages(t testing.TB, folder string) string {
 		install(t, folder, installed)
 	}
 	return filepath.Join(installed, "node_modules")
+}
+
+// Run runs a script of a folder, with the folder's packages and the JSON of
+// in as its input, and reads its output into out.
+func Run(t testing.TB, folder, script string, in, out any) {
+	t.Helper()
+	body, err := json.Marshal(in)
+	must(t, err)
+	// A script that is passed like this finds packages from its folder.
+	node := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(read(t, folder, script)))
+	node.Dir, node.Stdin = filepath.Dir(Packages(t, folder)), bytes.NewReader(body)
+	var said bytes.Buffer
+	node.Stderr = &said
+	answer, err := node.Output()
+	if err != nil {
+		t.Fatalf("node %s: %v\n%s", script, err, said.Bytes())
+	}
+	if err := json.Unmarshal(answer, out); err != nil {
+		t.Fatalf("node %s: %v in %q", script, err, answer)
+	}
 }
 
 // install fills a folder of its own and moves it into place in one step, so

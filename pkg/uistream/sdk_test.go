@@ -3,9 +3,6 @@ package uistream
 import (
 	"bytes"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/countersign/countersign/internal/testnode"
@@ -33,26 +30,10 @@ type reduced struct {
 // reduce asks the published clients of both versions.
 func reduce(t *testing.T, questions []reduction) []reduced {
 	t.Helper()
-	script, err := os.ReadFile("testdata/reduce/reduce.mjs")
-	if err != nil {
-		t.Fatal(err)
-	}
-	body, err := json.Marshal(questions)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// A script that is passed like this finds packages from its folder.
-	run := exec.CommandContext(t.Context(), "node", "--input-type=module", "--eval", string(script))
-	run.Dir, run.Stdin = filepath.Dir(testnode.Packages(t, "testdata/reduce")), bytes.NewReader(body)
-	var said bytes.Buffer
-	run.Stderr = &said
-	out, err := run.Output()
-	if err != nil {
-		t.Fatalf("node reduce.mjs: %v\n%s", err, said.Bytes())
-	}
 	var answers []reduced
-	if err := json.Unmarshal(out, &answers); err != nil || len(answers) != len(questions) {
-		t.Fatalf("%v in %q", err, out)
+	testnode.Run(t, "testdata/reduce", "reduce.mjs", questions, &answers)
+	if len(answers) != len(questions) {
+		t.Fatalf("%d answers to %d questions", len(answers), len(questions))
 	}
 	return answers
 }
