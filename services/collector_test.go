@@ -29,6 +29,7 @@ type spanCollector struct {
 type span struct {
 	service, name     string
 	trace, id, parent string
+	kind              otlp.Span_SpanKind
 	links             []string // "trace/span"
 	about             map[string]string
 	begin, end        time.Time
@@ -76,7 +77,7 @@ func (c *spanCollector) take(request *collector.ExportTraceServiceRequest) {
 func read(service string, s *otlp.Span) span {
 	out := span{
 		service: service, name: s.Name, trace: hex.EncodeToString(s.TraceId), id: hex.EncodeToString(s.SpanId),
-		parent: hex.EncodeToString(s.ParentSpanId), about: map[string]string{},
+		parent: hex.EncodeToString(s.ParentSpanId), kind: s.Kind, about: map[string]string{},
 		begin: time.Unix(0, int64(s.StartTimeUnixNano)), end: time.Unix(0, int64(s.EndTimeUnixNano)),
 	}
 	for _, a := range s.Attributes {
