@@ -208,6 +208,13 @@ func TestRefusedChunksWriteNothing(t *testing.T) {
 		`{"type":"tool-output-available","toolCallId":"c","output":{"forged":true}}`:                 "no such call",
 		`{"type":"tool-input-available","toolCallId":"c","toolName":"x","input":{"__proto__":{}}}`:   "__proto__",
 		`{"type":"tool-input-available","toolCallId":"c d\u0000","toolName":"x","input":{}}`:         "toolCallId",
+		`{"type":"tool-input-available","toolCallId":"c","toolName":"x","input":{bad}}`:              "invalid character",
+		`{"type":"tool-input-delta","toolCallId":"c","inputTextDelta":"{"}`:                          "no tool-input-start",
+		`{"type":"start-step"}`:                                                                      "one step",
+		`{"type":"reset-step"}`:                                                                      "only Countersign",
+		`{"type":"tool-approval-response","approvalId":"a","approved":true}`:                         "only Countersign",
+		`{"type":"tool-output-denied","toolCallId":"c"}`:                                             "only Countersign",
+		`{"type":"message-metadata","messageMetadata":{"__proto__":{}}}`:                             "__proto__",
 		`{"type":"data-countersign-note","data":{}}`:                                                 "keeps for itself",
 		`{"type":"tool-input-available","toolCallId":"c","toolName":"x","input":{"a":1,"a":2}}`:      "twice",
 		`{"type":"tool-input-available","toolCallId":"c","toolName":"x","input":` + "\"\xff\"" + `}`: "UTF-8",
@@ -240,6 +247,48 @@ func TestRefusedChunksWriteNothing(t *testing.T) {
 		t.Errorf("the end was answered: %s", line)
 	}
 	d.status("chat", "done")
+}
+
+// A step has at most 64 calls, each under an id of its own: those before one
+// that is refused stand, and nothing of that one is written.
+func TestAStreamOfTooManyCalls(t *testing.T) {
+	t.Parallel()
+	d := servers(t)
+	d.StartAPI(0)
+	d.Ready()
+	refused := func(topic string, ids ...int) (why string) {
+		w := d.stream(0, topic, d.live(0, topic, client.OpenRequest{MessageID: "m"}))
+		go func() {
+			for _, i := range ids {
+				if w.Send(json.RawMessage(fmt.Sprintf(`{"type":"tool-input-available","toolCallId":"c%d","toolName":"x","input":{}}`, i))) != nil {
+					return // nobody reads any more
+				}
+			}
+		}()
+		for line := range w.lines {
+			if kindOf(line) == "error" {
+				why = line
+			}
+		}
+		return why
+	}
+	var many []int
+	for i := range 65 {
+		many = append(many, i)
+	}
+	for i, test := range []struct {
+		ids  []int
+		want string
+		rows int
+	}{{many, "more than 64 calls", 64}, {[]int{0, 1, 0}, "used twice", 2}} {
+		topic := fmt.Sprint("chat-", i)
+		if said := refused(topic, test.ids...); !strings.Contains(said, test.want) {
+			t.Errorf("%q, want it to say %s", said, test.want)
+		}
+		if n, err := testcluster.One[int](t.Context(), d.Deployment, `select count(*) from calls where topic_id = $1`, topic); err != nil || n != test.rows {
+			t.Errorf("%d calls were written, want %d (%v)", n, test.rows, err)
+		}
+	}
 }
 
 // The node that takes a stream in dies. Its turn made no call, so what it said
