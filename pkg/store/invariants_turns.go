@@ -80,7 +80,8 @@ var invariantsOfTurns = []Invariant{{
 	              count(*) filter (where t.state = 'continuing' and k.state <> 'failed') as continuing,
 	              count(*) filter (where t.state = 'continuing' and k.state = 'failed') as failed,
 	              max(t.version) as version
-	         from turns t left join continuations k using (tenant_id, turn_id)
+	         from turns t
+	        cross join lateral (select (select state from continuations k where k.tenant_id = t.tenant_id and k.turn_id = t.turn_id)) k (state)
 	        where t.tenant_id = p.tenant_id and t.topic_id = p.topic_id and t.open) t
 	 where (p.streaming, p.awaiting, p.attention, p.executing, p.continuing, p.failed)
 	       <> (t.streaming, t.awaiting, t.attention, t.executing, t.continuing, t.failed)

@@ -109,8 +109,12 @@ func (s *Store) verifying(ctx context.Context, scope Scope) (*pgx.Conn, error) {
 	config.Tracer = bounds{statement: scope.Timeout + 2*time.Second}
 	config.RuntimeParams["application_name"] = "countersign verify"
 	config.RuntimeParams["statement_timeout"] = fmt.Sprint(scope.Timeout.Milliseconds())
-	if !scope.Since.IsZero() {
-		// A window's rows are found by their keys, whatever the statistics say.
+	// A window's rows are found by their keys, all rows by hashing each table
+	// once: whatever the statistics say, which a server forgets when it crashes.
+	if scope.Since.IsZero() {
+		config.RuntimeParams["enable_nestloop"] = "off"
+		config.RuntimeParams["enable_mergejoin"] = "off"
+	} else {
 		config.RuntimeParams["enable_seqscan"] = "off"
 	}
 	conn, err := pgx.ConnectConfig(ctx, config)
