@@ -3,6 +3,7 @@ package approval
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/countersign/countersign/pkg/model"
@@ -62,8 +63,21 @@ func (s *Service) Stream(ctx context.Context, from Origin, topic model.TopicID, 
 	return st, err
 }
 
+// Check tells whether the end of the stream would take a part, which stands at
+// index. The calls of the stream are for [Stream.Commit]. Errors: [Invalid].
+func (st *Stream) Check(raw strictjson.Raw, index int) error {
+	f := &faults{}
+	if index >= MaxParts {
+		f.add("/parts", "must not be more than %d", MaxParts)
+	}
+	r := reader{faults: f, ids: map[string]bool{}, streamed: true}
+	r.part(fmt.Sprintf("/parts/%d", index), raw)
+	return f.err()
+}
+
 // Commit registers the calls of the stream's parts so far that are new, with
-// what the stream said of its message, and gives each as the part that the committed row makes. Nothing of them may be
+// what the stream said of its message, and gives each as the part that the
+// committed row makes. Nothing of them may be
 // shown before. Errors: [Invalid], and those of [store.Store.ExtendLive].
 func (st *Stream) Commit(ctx context.Context, raws, said []strictjson.Raw) ([]strictjson.Raw, error) {
 	f := &faults{}

@@ -49,6 +49,11 @@ func (w *Writer) Take(ctx context.Context, line []byte) (done bool, err error) {
 	if c.Type == uistream.Start && !says {
 		return false, nil
 	}
+	if !call { // a call's commit checks it with the rest
+		if err := w.checkPart(); err != nil {
+			return false, err
+		}
+	}
 	w.begin()
 	switch {
 	case c.Type == uistream.Start: // each window has its own
@@ -67,8 +72,6 @@ func (w *Writer) Take(ctx context.Context, line []byte) (done bool, err error) {
 
 func (w *Writer) check(c uistream.Chunk) error {
 	switch {
-	case uistream.Poisonous(c.Input) || uistream.Poisonous(c.Data) || uistream.Poisonous(c.MessageMetadata):
-		return errPoison
 	case strings.HasPrefix(c.Type, reserved):
 		return errReserved
 	case c.Type == uistream.Start && c.MessageID != "" && c.MessageID != string(w.stream.Message):
@@ -77,13 +80,20 @@ func (w *Writer) check(c uistream.Chunk) error {
 	return nil
 }
 
+// checkPart refuses a part that the end of the stream would refuse, before
+// anybody is shown it.
+func (w *Writer) checkPart() error {
+	part, index, err := w.step.Touched()
+	if err != nil || part == nil {
+		return err
+	}
+	return w.stream.Check(part, index)
+}
+
 // reserved begins the types of data chunks that are ours alone.
 const reserved = "data-countersign"
 
-var (
-	errPoison   = errors.New("has a member __proto__ or constructor, on which the AI SDK's clients fail")
-	errReserved = errors.New("type: is a name that Countersign keeps for itself")
-)
+var errReserved = errors.New("type: is a name that Countersign keeps for itself")
 
 // begin shows the step's start, and what stands behind it, once.
 func (w *Writer) begin() {

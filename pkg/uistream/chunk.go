@@ -2,6 +2,7 @@ package uistream
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -67,6 +68,8 @@ type Chunk struct {
 	Input          strictjson.Raw `json:"input,omitzero"`
 	Output         strictjson.Raw `json:"output,omitzero"`
 	ErrorText      string         `json:"errorText,omitzero"`
+
+	InputEncoding string `json:"inputEncoding,omitzero"`
 
 	Dynamic          bool  `json:"dynamic,omitzero"`
 	ProviderExecuted bool  `json:"providerExecuted,omitzero"`
@@ -144,11 +147,43 @@ func Parse(raw []byte) (Chunk, error) {
 			return Chunk{}, fmt.Errorf("%s: is missing in a chunk %s", name, c.Type)
 		}
 	}
-	if !slices.Contains(finishReasons, c.FinishReason) {
-		return Chunk{}, fmt.Errorf("finishReason: is none of %s", strings.Join(finishReasons[1:], ", "))
+	if err := c.checkValues(); err != nil {
+		return Chunk{}, err
 	}
 	c.raw = oneLine(bytes.Clone(raw))
+	if Poisonous(raw) {
+		return c.unpoisoned()
+	}
 	return c, nil
+}
+
+// checkValues refuses values on which a client's validation fails the stream.
+func (c *Chunk) checkValues() error {
+	switch {
+	case !slices.Contains(finishReasons, c.FinishReason):
+		return fmt.Errorf("finishReason: is none of %s", strings.Join(finishReasons[1:], ", "))
+	case c.InputEncoding != "" && c.InputEncoding != "json" && c.InputEncoding != "text":
+		return errors.New("inputEncoding: is neither json nor text")
+	case c.ProviderMetadata != nil && !isObjects(c.ProviderMetadata):
+		return errors.New("providerMetadata: must be an object of objects")
+	case c.ToolMetadata != nil && c.ToolMetadata[0] != '{':
+		return errors.New("toolMetadata: must be an object")
+	}
+	return nil
+}
+
+// isObjects tells whether a value is an object that holds nothing but objects.
+func isObjects(value strictjson.Raw) bool {
+	var members map[string]strictjson.Raw
+	if value[0] != '{' || strictjson.Unmarshal(value, &members) != nil {
+		return false
+	}
+	for _, m := range members {
+		if m[0] != '{' {
+			return false
+		}
+	}
+	return true
 }
 
 // Changed gives the chunk as it is to be written after a member of it was set.

@@ -1,6 +1,7 @@
 package uistream
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -38,6 +39,9 @@ func readPart(raw []byte) (told, error) {
 	var t told
 	if err := strictjson.Unmarshal(raw, &t, strictjson.AllowUnknownMembers()); err != nil {
 		return t, fmt.Errorf("part: %w", err)
+	}
+	for _, metadata := range []*strictjson.Raw{&t.ProviderMetadata, &t.CallMetadata, &t.ResultMetadata, &t.ToolMetadata} {
+		*metadata = unpoisonedMetadata(*metadata)
 	}
 	return t, nil
 }
@@ -87,6 +91,9 @@ func (t *told) response() Chunk {
 	return Chunk{Type: ToolApprovalResponse, ApprovalID: t.Approval.ID, Approved: t.Approval.Approved, Reason: t.Approval.Reason}
 }
 
+// toolFailed stands for the text of an error that has none.
+const toolFailed = "The tool failed."
+
 // output says how the call ended.
 func (t *told) output() Chunk {
 	c := Chunk{ToolCallID: t.ToolCallID, ProviderExecuted: t.ProviderExecuted, Dynamic: t.Type == "dynamic-tool", ProviderMetadata: t.ResultMetadata}
@@ -94,10 +101,7 @@ func (t *told) output() Chunk {
 	case outputDenied:
 		return Chunk{Type: ToolOutputDenied, ToolCallID: t.ToolCallID}
 	case outputError:
-		c.Type, c.ErrorText = ToolOutputError, t.ErrorText
-		if c.ErrorText == "" {
-			c.ErrorText = "The tool failed."
-		}
+		c.Type, c.ErrorText = ToolOutputError, cmp.Or(t.ErrorText, toolFailed)
 	default:
 		c.Type, c.Output = ToolOutputAvailable, harmless(t.Output)
 	}

@@ -3,6 +3,7 @@ package uistream
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 
 	"github.com/countersign/countersign/pkg/strictjson"
 )
@@ -19,6 +20,30 @@ func harmless(output strictjson.Raw) strictjson.Raw {
 		return strictjson.Raw(`"an output that cannot be shown"`)
 	}
 	return text
+}
+
+// ErrPoison says that a client would fail on the chunk's members.
+var ErrPoison = errors.New("has a member __proto__ or constructor, on which the AI SDK's clients fail")
+
+// unpoisoned gives a chunk that every client can read: an output, which nobody
+// here can have chosen otherwise, is told as its text; any other member is its
+// sender's to leave out.
+func (c Chunk) unpoisoned() (Chunk, error) {
+	c = c.Changed()
+	c.Output = harmless(c.Output)
+	text, err := c.Encode()
+	if err != nil || c.Type != ToolOutputAvailable || Poisonous(text) {
+		return Chunk{}, ErrPoison
+	}
+	return c, nil
+}
+
+// unpoisonedMetadata gives metadata that every client can read, or none.
+func unpoisonedMetadata(metadata strictjson.Raw) strictjson.Raw {
+	if Poisonous(metadata) {
+		return nil
+	}
+	return metadata
 }
 
 // Poisonous tells whether a JSON value has a member on which the SDK's clients

@@ -172,6 +172,28 @@ func TestTrackerTellsOnce(t *testing.T) {
 	}
 }
 
+// The output of a provider's own call is told as text then, and metadata that
+// came another way is left out.
+func TestPoisonIsNotTold(t *testing.T) {
+	t.Parallel()
+	c, err := Parse([]byte(`{"type":"tool-output-available","toolCallId":"c","output":{"__proto__":1}}`))
+	if err != nil || string(c.Output) != `"{\"__proto__\":1}"` {
+		t.Errorf("an output: %s, %v", c.Output, err)
+	}
+	chunks, err := Replay([]strictjson.Raw{
+		strictjson.Raw(`{"type":"text","text":"a","providerMetadata":{"p":{"__proto__":1}}}`),
+		strictjson.Raw(`{"type":"tool-x","toolCallId":"c","state":"input-available","input":1,"toolMetadata":{"__proto__":1},"callProviderMetadata":{"p":{"__proto__":1}}}`),
+	}, V7)
+	for _, c := range chunks {
+		if line, err := c.Encode(); err != nil || Poisonous(line) {
+			t.Errorf("is told: %s, %v", line, err)
+		}
+	}
+	if err != nil || len(chunks) != 4 {
+		t.Errorf("%+v, %v", chunks, err)
+	}
+}
+
 // A member that would make the SDK's parser throw is told as text, and a value
 // that merely speaks of one is told as it is.
 func TestPoisonousOutput(t *testing.T) {

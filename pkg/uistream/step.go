@@ -18,6 +18,7 @@ type Step struct {
 	data  map[string]*part // data parts by type and id
 	size  int
 
+	touched *part // what the last chunk began, or completed
 	metadata []strictjson.Raw // what chunks said of the message, in order
 
 	begun, finished, ended bool
@@ -51,6 +52,7 @@ type part struct {
 	ResultMetadata   strictjson.Raw `json:"resultProviderMetadata,omitzero"`
 	ToolMetadata     strictjson.Raw `json:"toolMetadata,omitzero"`
 
+	index   int    // among the step's parts
 	growing []byte // of a text, or of an input that is not complete
 	settled bool   // of a tool part: its input is complete
 }
@@ -77,6 +79,7 @@ func (s *Step) Add(c Chunk) (call bool, err error) {
 	case s.finished && !ends(c.Type):
 		return false, ErrOneStep
 	}
+	s.touched = nil
 	return s.add(c)
 }
 
@@ -128,7 +131,21 @@ func (s *Step) begin() error {
 	return nil
 }
 
-func (s *Step) push(p *part) { s.parts = append(s.parts, p) }
+func (s *Step) push(p *part) {
+	p.index = len(s.parts) + 1 // the step-start stands first
+	s.parts, s.touched = append(s.parts, p), p
+}
+
+// Touched is the part that the last chunk began or completed, as it is among
+// [Step.Parts], with its place there. It is nil after a chunk that did neither,
+// and while the part's input is streaming.
+func (s *Step) Touched() (part strictjson.Raw, index int, err error) {
+	if s.touched == nil || s.touched.State == inputStreaming {
+		return nil, 0, nil
+	}
+	part, err = s.touched.encode()
+	return part, s.touched.index, err
+}
 
 // addData replaces the data part of the same type and id; transient data is
 // shown and not kept.
@@ -138,7 +155,7 @@ func (s *Step) addData(c Chunk) {
 	}
 	key := c.Type + "\x00" + c.ID
 	if p := s.data[key]; p != nil && c.ID != "" {
-		p.Data = c.Data
+		p.Data, s.touched = c.Data, p
 		return
 	}
 	p := &part{Type: c.Type, ID: c.ID, Data: c.Data}
@@ -163,15 +180,23 @@ func (s *Step) Parts() ([]strictjson.Raw, error) {
 			out = append(out, nil)
 			continue
 		}
-		if p.growing != nil {
-			text := string(p.growing)
-			p.Text = &text
-		}
-		raw, err := strictjson.Marshal(p)
+		raw, err := p.encode()
 		if err != nil {
-			return nil, fmt.Errorf("part %s: %w", p.Type, err)
+			return nil, err
 		}
 		out = append(out, raw)
 	}
 	return out, nil
+}
+
+func (p *part) encode() (strictjson.Raw, error) {
+	if p.growing != nil {
+		text := string(p.growing)
+		p.Text = &text
+	}
+	raw, err := strictjson.Marshal(p)
+	if err != nil {
+		return nil, fmt.Errorf("part %s: %w", p.Type, err)
+	}
+	return raw, nil
 }

@@ -190,6 +190,12 @@ func TestParse(t *testing.T) {
 		``, `{`, `[]`, `null`, `{"type":"text-delta","id":"t"}`, `{"type":"nope"}`, `{"type":"finish","finishReason":"tired"}`,
 		`{"type":"text-delta","id":"t","delta":null}`, `{"type":"text-delta","id":"t","delta":"a","delta":"b"}`,
 		`{"type":"tool-input-available","toolCallId":"c","toolName":"x"}`, `{"type":"data-x"}`, `{"type":"text-end","id":1}`,
+		`{"type":"text-start","id":"t","providerMetadata":null}`, `{"type":"text-start","id":"t","providerMetadata":5}`,
+		`{"type":"text-start","id":"t","providerMetadata":{"p":5}}`, `{"type":"text-start","id":"t","providerMetadata":{"p":{"__proto__":1}}}`,
+		`{"type":"tool-input-start","toolCallId":"c","toolName":"x","toolMetadata":3}`,
+		`{"type":"tool-input-start","toolCallId":"c","toolName":"x","toolMetadata":{"__proto__":3}}`,
+		`{"type":"tool-input-start","toolCallId":"c","toolName":"x","inputEncoding":"xml"}`,
+		`{"type":"text-end","id":"t","another":{"constructor":{"prototype":1}}}`, `{"type":"message-metadata","messageMetadata":{"__proto__":1}}`,
 		"{\"type\":\"error\",\"errorText\":\"\xff\"}", `{"type":"error","errorText":"\ud800"}`,
 	} {
 		if c, err := Parse([]byte(line)); err == nil {

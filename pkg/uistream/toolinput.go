@@ -1,6 +1,7 @@
 package uistream
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/countersign/countersign/pkg/strictjson"
@@ -27,6 +28,9 @@ func (s *Step) input(c Chunk) (call bool, err error) {
 	if p == nil {
 		p = s.tool(c)
 	}
+	if c.Type != ToolInputDelta {
+		s.touched = p
+	}
 	switch c.Type {
 	case ToolInputDelta:
 		p.growing = append(p.growing, c.InputTextDelta...)
@@ -36,7 +40,7 @@ func (s *Step) input(c Chunk) (call bool, err error) {
 		return !p.ProviderExecuted, nil
 	case ToolInputError:
 		p.complete(c, outputError)
-		p.ErrorText, p.Input = c.ErrorText, c.Input
+		p.ErrorText, p.Input = cmp.Or(c.ErrorText, "The input makes no sense."), c.Input
 		return !p.ProviderExecuted, nil
 	}
 	return false, nil
@@ -88,10 +92,10 @@ func (s *Step) providersOutput(c Chunk) error {
 	case !p.ProviderExecuted || !p.settled:
 		return ErrAuthority
 	case c.Type == ToolOutputError:
-		p.State, p.ErrorText = outputError, c.ErrorText
+		p.State, p.ErrorText = outputError, cmp.Or(c.ErrorText, toolFailed)
 	default:
 		p.State, p.Output = outputAvailable, c.Output
 	}
-	p.ResultMetadata = c.ProviderMetadata
+	p.ResultMetadata, s.touched = c.ProviderMetadata, p
 	return nil
 }

@@ -202,7 +202,10 @@ func (w *window) ending(t *store.MessageTurn) *uistream.Chunk {
 	default:
 		return nil
 	}
-	return &uistream.Chunk{Type: uistream.Finish, FinishReason: reason}
+	if end := (uistream.Chunk{Type: uistream.Finish, FinishReason: reason}); w.version.Knows(end) {
+		return &end
+	}
+	return &uistream.Chunk{Type: uistream.Finish, FinishReason: "other"}
 }
 
 // working tells whether a call of the turn runs, or will by itself.
