@@ -37,7 +37,18 @@ func openFrames(w http.ResponseWriter) *frames {
 	return f
 }
 
-func (f *frames) add(line []byte) { f.buf = uistream.AppendFrame(f.buf, line) }
+// maxUnwritten bounds, in bytes, what is kept of frames that were not written
+// yet, whatever the message has: a client that does not read costs no more.
+const maxUnwritten = 64 << 10
+
+// add appends a chunk's frame; it is written with the next flush, or before.
+func (f *frames) add(line []byte) error {
+	f.buf = uistream.AppendFrame(f.buf, line)
+	if len(f.buf) < maxUnwritten {
+		return nil
+	}
+	return f.flush()
+}
 
 func (f *frames) end() { f.buf = append(f.buf, uistream.Done...) }
 
@@ -55,6 +66,9 @@ func (f *frames) flush() error {
 	}
 	_, err := f.w.Write(f.buf)
 	f.buf = f.buf[:0]
+	if cap(f.buf) > 2*maxUnwritten { // a long line is seldom followed by another one
+		f.buf = nil
+	}
 	f.silence.Reset(comments)
 	return errors.Join(err, f.rc.Flush())
 }

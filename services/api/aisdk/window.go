@@ -162,7 +162,9 @@ func (w *window) send(chunks ...uistream.Chunk) error {
 		if err != nil {
 			return err
 		}
-		w.out.add(line)
+		if err := w.out.add(line); err != nil {
+			return err
+		}
 	}
 	return nil
 }
