@@ -18,7 +18,7 @@ type Step struct {
 	data  map[string]*part // data parts by type and id
 	size  int
 
-	touched *part // what the last chunk began, or completed
+	touched  *part            // what the last chunk began, or completed
 	metadata []strictjson.Raw // what chunks said of the message, in order
 
 	begun, finished, ended bool
