@@ -3,6 +3,7 @@ package aisdk
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -54,7 +55,7 @@ func (in *Intake) Take(w http.ResponseWriter, r *http.Request, st *approval.Stre
 
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	t := &taking{stream: st, w: w, rc: rc, sign: liveSigner{Signer: in.Signer, version: uistream.V6}}
+	t := &taking{stream: st, w: w, rc: rc, silence: maxSilence, sign: liveSigner{Signer: in.Signer, version: uistream.V6}}
 	t.Writer = intake.NewWriter(context.WithoutCancel(ctx), in.Chunks, st, t.answer)
 	lines := read(ctx, r.Body)
 	defer func() { // the server must not take the body back while it is read
@@ -76,6 +77,13 @@ func (in *Intake) Take(w http.ResponseWriter, r *http.Request, st *approval.Stre
 	return nil
 }
 
+// maxSilence is how long a sender may say nothing: longer than a model thinks,
+// and as long as a continuation waits for whoever was given it. A sender that
+// hangs keeps its connection open, and would hold the conversation for ever.
+const maxSilence = 10 * time.Minute
+
+var errSilent = fmt.Errorf("nothing came for %s: begin the stream anew", maxSilence)
+
 // errBrokenOff is that a stream stopped without saying how it ends.
 var errBrokenOff = errors.New("the stream broke off")
 
@@ -90,10 +98,11 @@ func explain(err error) string {
 // taking is one stream on its way in.
 type taking struct {
 	*intake.Writer
-	stream *approval.Stream
-	w      io.Writer
-	rc     *http.ResponseController
-	sign   liveSigner // in the form that both versions verify
+	stream  *approval.Stream
+	w       io.Writer
+	rc      *http.ResponseController
+	sign    liveSigner    // in the form that both versions verify
+	silence time.Duration // how long nothing may come
 }
 
 // incoming is a line that was read, or why there is none.
@@ -128,12 +137,16 @@ func read(ctx context.Context, body io.Reader) <-chan incoming {
 func (t *taking) run(ctx context.Context, lines <-chan incoming) error {
 	renew := time.NewTicker(approval.StreamLease / 3)
 	defer renew.Stop()
+	silent := time.NewTimer(t.silence)
+	defer silent.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-daemon.Draining(ctx):
 			return errStopping
+		case <-silent.C:
+			return errSilent
 		case <-renew.C:
 			if err := t.stream.Renew(ctx); err != nil {
 				return err
@@ -148,14 +161,19 @@ func (t *taking) run(ctx context.Context, lines <-chan incoming) error {
 			if done, err := t.Take(ctx, in.line); done || err != nil {
 				return err
 			}
+			silent.Reset(t.silence)
 		}
 	}
 }
 
 var errStopping = errors.New("this node is stopping: begin the stream anew on another one")
 
-// answer tells the stream's sender.
+// answer tells the stream's sender, which must take each answer within
+// writeTimeout: one that reads nothing holds up the lease of its own turn.
 func (t *taking) answer(chunks ...uistream.Chunk) error {
+	if err := t.rc.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil {
+		return err
+	}
 	for _, c := range chunks {
 		line, err := t.sign.next(c).Encode()
 		if err != nil {
@@ -165,5 +183,8 @@ func (t *taking) answer(chunks ...uistream.Chunk) error {
 			return err
 		}
 	}
-	return t.rc.Flush()
+	if err := t.rc.Flush(); err != nil {
+		return err
+	}
+	return t.rc.SetWriteDeadline(time.Time{}) // the answer's own end may be long after
 }
