@@ -31,6 +31,9 @@ func (m *machine) beginReply(rt *rapid.T) {
 	t.Begin(time.Now())
 	m.turn = &t
 	m.compare(rt, "a reply")
+	if rapid.Bool().Draw(rt, "twice") {
+		m.sayAgain(rt)
+	}
 	for range rapid.IntRange(0, 4).Draw(rt, "streaming") {
 		m.stream(rt)
 	}
@@ -49,7 +52,7 @@ func (m *machine) sayAgain(rt *rapid.T) {
 // stream to another.
 func (m *machine) writer(rt *rapid.T) (w Streamer, err error) {
 	w = Streamer{Turn: m.next.ID, Topic: m.topic, Fence: m.next.Live.Fence, Token: m.next.Live.Token}
-	if m.oneIn(rt, 4) {
+	if m.oneIn(rt, 3) {
 		w.Fence-- // whom a stream that began later took it from
 	}
 	return w, m.next.CheckLive(w.Fence, w.Token)
@@ -104,7 +107,10 @@ func (m *machine) extend(rt *rapid.T) {
 		make = allowed
 	}
 	w, wantErr := m.writer(rt)
-	e := extension(w, len(m.next.Calls), make(tool, fmt.Sprint("streamed", m.made)))
+	call := make(tool, fmt.Sprint("streamed", m.made))
+	call.Input = fmt.Appendf(nil, `{"path":"%d"}`, m.made) // one that repeats nothing, about which it would be asked
+	call.Call.Digest = model.Digest(tenant, call.Call.ID, tool.Name, tool.Definition, call.Input)
+	e := extension(w, len(m.next.Calls), call)
 	if wantErr == nil {
 		c := e.Calls[0].Call
 		m.next.Extend([]*model.Call{&c}, e.Lease, time.Now())
@@ -130,6 +136,7 @@ func (m *machine) giveUp(rt *rapid.T) {
 		return err
 	}), wantErr)
 	m.compare(rt, "give up")
+	m.markLate(rt)
 }
 
 // die lets the lease of the live next turn run out.
@@ -139,6 +146,7 @@ func (m *machine) die(rt *rapid.T) {
 	m.set(rt, `update turns set live_until = clock_timestamp() where topic_id = $1 and live_until is not null`, string(m.topic))
 	_, err := m.s.CloseDeadTurns(context.Background())
 	m.swept(rt, "die", err)
+	m.markLate(rt)
 }
 
 // takenBack gives back what a next turn that left nothing had accepted.
@@ -178,7 +186,17 @@ func (m *machine) deliver(rt *rapid.T) {
 	if c == nil {
 		return // there is nothing to deliver
 	}
-	read := c.Generation - rapid.SampledFrom([]int{0, 0, 1}).Draw(rt, "generations ago")
+	m.mark(rt, c, c.Generation-rapid.IntRange(0, 1).Draw(rt, "generations ago"))
+}
+
+// markLate is the mark of a delivery from before the continuation came back.
+func (m *machine) markLate(rt *rapid.T) {
+	if c := m.turn.Continuation; m.oneIn(rt, 2) {
+		m.mark(rt, c, c.Generation-1)
+	}
+}
+
+func (m *machine) mark(rt *rapid.T, c *model.Continuation, read int) {
 	if read == c.Generation && (c.State == model.ContinuationReady || c.State == model.ContinuationDispatched) {
 		c.State = model.ContinuationDispatched
 	}
@@ -189,9 +207,6 @@ func (m *machine) deliver(rt *rapid.T) {
 // supersede is a newer turn of the topic, or a newer message, in the place of
 // what is open.
 func (m *machine) supersede(rt *rapid.T) {
-	if !m.oneIn(rt, 16) {
-		return // it ends the play
-	}
 	m.made++
 	id := fmt.Sprint("newer", m.made)
 	var err error
