@@ -33,7 +33,7 @@ func TestFault52AWorkerIsPartedFromPostgresDuringItsRuns(t *testing.T) {
 	d.StartWorker(1)
 
 	s.rowIs(once, "outcome-unknown")
-	if c := s.runIs(keyed, "succeeded"); len(c.Attempts) != 2 || len(s.requests(keyed)) != 2 {
+	if c := s.runIs(keyed, "succeeded"); len(begun(c)) != 2 || len(s.requests(keyed)) != 2 {
 		t.Errorf("the keyed one: %s", c.Raw)
 	}
 	testcluster.Eventually(t, "its leases are long over, and it still has a result to tell", func(ctx context.Context) error {
@@ -45,7 +45,7 @@ func TestFault52AWorkerIsPartedFromPostgresDuringItsRuns(t *testing.T) {
 		return err
 	})
 	must(t, network.Heal())
-	if c := s.runIs(once, "succeeded"); len(c.Attempts) != 1 || len(s.requests(once)) != 1 {
+	if c := s.runIs(once, "succeeded"); len(begun(c)) != 1 || len(s.requests(once)) != 1 {
 		t.Errorf("the one that may run once: %s", c.Raw)
 	}
 	s.took(keyed, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http/httptest"
 	"path/filepath"
+	"slices"
 
 	"github.com/countersign/countersign/internal/cluster/testcluster"
 	"github.com/countersign/countersign/pkg/client"
@@ -76,6 +77,15 @@ func (s *shop) runIs(call, run string) (found client.Call) {
 		return err
 	})
 	return found
+}
+
+// begun are a call's attempts without those whose claim was committed so late
+// that they never began: a busy machine makes some, and they are none of the
+// fault's.
+func begun(c client.Call) []client.Attempt {
+	return slices.DeleteFunc(slices.Clone(c.Attempts), func(a client.Attempt) bool {
+		return a.Outcome == "nothing-sent" && a.Detail == "the claim took too long"
+	})
 }
 
 // rowIs is [shop.runIs] by the row itself, for when no api node is asked.

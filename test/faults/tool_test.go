@@ -145,7 +145,7 @@ func partedFromTool(t *testing.T, s *shop) {
 		s.runIs(keyed, "succeeded")
 		s.took(once, 1)
 		s.took(keyed, 1)
-		if c := s.runIs(once, "outcome-unknown"); len(c.Attempts) != 1 || network.Counts().Lost == 0 {
+		if c := s.runIs(once, "outcome-unknown"); len(begun(c)) != 1 || network.Counts().Lost == 0 {
 			t.Errorf("%s: %s", name, c.Raw)
 		}
 	}

@@ -89,11 +89,11 @@ func TestFault19AWorkerSleepsWhileTheToolRuns(t *testing.T) {
 	s.rowIs(once, "outcome-unknown")
 	c := s.runIs(keyed, "succeeded")
 	requests := s.requests(keyed)
-	if len(requests) != 2 || requests[0].Key != requests[1].Key || len(c.Attempts) != 2 || c.Attempts[0].Outcome != "lease-lost" {
+	if len(requests) != 2 || requests[0].Key != requests[1].Key || len(begun(c)) != 2 || begun(c)[0].Outcome != "lease-lost" {
 		t.Errorf("the keyed one: %+v, %s", requests, c.Raw)
 	}
 	d.Workers[0].Signal(syscall.SIGCONT)
-	if c := s.runIs(once, "succeeded"); len(c.Attempts) != 1 || c.State != "output-available" {
+	if c := s.runIs(once, "succeeded"); len(begun(c)) != 1 || c.State != "output-available" {
 		t.Errorf("the one that may run once: %s", c.Raw)
 	}
 	s.took(keyed, 1)
