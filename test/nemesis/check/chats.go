@@ -39,7 +39,7 @@ func answered(f *Facts) (out []Violation) {
 		for _, r := range asked {
 			whole += f.answersOf(r, messages, m)
 		}
-		if last := asked[len(asked)-1]; whole != 1 && !(whole == 0 && f.visiblyEnded(last)) {
+		if last := asked[len(asked)-1]; whole > 1 || whole == 0 && !f.visiblyEnded(last) {
 			out = append(out, Violation{Invariant: invariant, Detail: fmt.Sprintf("%s has %d whole answers", m.ID, whole),
 				Tenant: m.Tenant, Topic: m.Topic, Turn: last.ID})
 		}
