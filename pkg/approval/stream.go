@@ -77,8 +77,8 @@ func (st *Stream) Check(raw strictjson.Raw, index int) error {
 
 // Commit registers the calls of the stream's parts so far that are new, with
 // what the stream said of its message, and gives each as the part that the
-// committed row makes. Nothing of them may be
-// shown before. Errors: [Invalid], and those of [store.Store.ExtendLive].
+// committed row makes. Nothing of them may be shown before. Errors: [Invalid],
+// and those of [store.Store.ExtendLive].
 func (st *Stream) Commit(ctx context.Context, raws, said []strictjson.Raw) ([]strictjson.Raw, error) {
 	f := &faults{}
 	parts := readParts(f, raws, true)
