@@ -57,7 +57,7 @@ const scenarios = {
     const chat = await open(topic);
     const sent = chat.sendMessage({ text: "hold" });
     await until("the card", () => asked(chat).length === 1);
-    assert.equal(chat.status, "streaming");
+    await until("that it streams", () => chat.status === "streaming"); // React may show the card a render before it
     await answer(chat, asked(chat)[0], true);
     assert.equal(chat.posts.length, 1);
     await release(topic);
