@@ -35,6 +35,7 @@ func (c Chunk) unpoisoned() (Chunk, error) {
 	if err != nil || c.Type != ToolOutputAvailable || Poisonous(text) {
 		return Chunk{}, ErrPoison
 	}
+	c.raw = text // which is what counts against a step's size
 	return c, nil
 }
 

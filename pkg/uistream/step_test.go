@@ -211,3 +211,34 @@ func TestParse(t *testing.T) {
 		t.Errorf("%s, %v", out, err)
 	}
 }
+
+// Every chunk counts against a step's size, one that is told otherwise than it
+// came included: nobody may fill a node's memory.
+func TestAStepIsNoLargerThanItMayBe(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 1<<20)
+	for name, output := range map[string]string{"an output": `"` + long + `"`, "poison": `{"__proto__":"` + long + `"}`} {
+		s := &Step{}
+		taken := 0
+		for err := error(nil); err == nil; taken++ {
+			id := strings.Repeat("c", taken+1)
+			if err = feed(s, `{"type":"tool-input-available","toolCallId":"`+id+`","toolName":"t","input":{},"providerExecuted":true}`); err == nil {
+				err = feed(s, `{"type":"tool-output-available","toolCallId":"`+id+`","output":`+output+`}`)
+			}
+			if err != nil && !errors.Is(err, ErrTooLarge) {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if taken > MaxSize>>20 {
+				t.Fatalf("%s: a step took %d MiB", name, taken)
+			}
+		}
+	}
+}
+
+func feed(s *Step, line string) error {
+	c, err := Parse([]byte(line))
+	if err == nil {
+		_, err = s.Add(c)
+	}
+	return err
+}
