@@ -188,7 +188,7 @@ func (t *Turn) retryUnsent(c *Call, r Result, now time.Time) {
 	case c.Uncertain:
 		t.doubt(c, r.Text, now)
 	default:
-		t.conclude(c, RunFailed, CallOutputError, "The tool could not be reached. It did not run: "+r.Text, r)
+		t.conclude(c, RunFailed, CallOutputError, "No attempt reached the tool. It did not run: "+r.Text, r)
 	}
 }
 
