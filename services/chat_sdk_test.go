@@ -26,7 +26,13 @@ import (
 // what is committed, and each approved call ran once.
 func TestThePublishedClients(t *testing.T) {
 	t.Parallel()
-	d := deploy(t)
+	d := servers(t)
+	for i := range 2 {
+		d.StartAPI(i)
+		d.StartContinuer(i)
+		d.StartWorker(i, "COUNTERSIGN_WORKER_LEASE=30s") // nobody dies here, and a busy machine commits claims late
+	}
+	d.Ready()
 	tool := newToolServer(t, says(200, `"gone"`))
 	must(t, second(d.Node(0).PutTool(t.Context(), "delete_file", tool.tool("unsafe"))))
 	m := &chatModel{deployment: d, released: map[string]chan struct{}{}}
